@@ -1,0 +1,1 @@
+"""contextful: durable runs."""

@@ -1,0 +1,1 @@
+"""Inside a run: steps, retries, waits, joins, the keeper and cancellation."""

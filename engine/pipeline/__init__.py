@@ -1,0 +1,1 @@
+"""Pulls from sources, their recording, shaping, staging and commit."""

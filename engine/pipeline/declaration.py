@@ -1,0 +1,127 @@
+"""What a manifest declares, resolved: frozen values with every default and override already applied.
+
+Texts keep their `${NAME}` placeholders; a secret's value appears only at the moment it is sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from engine.shapes import Schedule, WriteMode
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SourceKind = Literal["http", "file", "sql", "python"]
+
+
+@dataclass(frozen=True, slots=True)
+class Paginate:
+    """How an HTTP source pages; the fields that count depend on `by` and are documented in the manifest reference."""
+
+    by: Literal["next-url", "link-header", "page", "offset", "token"]
+    field: str | None = None
+    param: str | None = None
+    start: int | None = None
+    size_param: str | None = None
+    size: int | None = None
+    limit_param: str | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSource:
+    """A table read over HTTP. `records` is the dotted path to the list of rows; None: the body is the list."""
+
+    url: str
+    records: str | None = None
+    paginate: Paginate | None = None
+    method: Literal["GET", "POST"] = "GET"
+    headers: dict[str, str] = field(default_factory=dict)
+    params: dict[str, str] = field(default_factory=dict)
+    body: dict[str, Any] | None = None
+    timeout_ms: int = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class FileSource:
+    """A table read from files. `path` is a glob, relative to the manifest's folder (`base`)."""
+
+    path: str
+    base: Path
+    format: Literal["csv", "jsonl", "parquet"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PythonSource:
+    """A table read by a generator of pulls named `package.module:callable`; `base` joins the import path."""
+
+    entry: str
+    base: Path
+
+
+Source = HttpSource | FileSource | PythonSource
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What a table declares of a column: a type of the corpus and, for protected data, what happens to its values."""
+
+    type: str | None = None
+    treatment: Literal["drop", "null", "hash"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table of a pipeline with its source, the source's keys already overridden by the table's own.
+
+    `content_hash` is the SHA-256 of the declaration without retry, timeout and secret values: the plan reference of
+    the table's runs (run.journal.plan-pin).
+    """
+
+    name: str
+    pipeline_id: str
+    source: Source
+    content_hash: str
+    primary_key: tuple[str, ...] = ()
+    write_mode: WriteMode = WriteMode.APPEND
+    incremental: str | None = None
+    since_param: str | None = None
+    allowed_lateness_ms: int = 0
+    skip_unchanged: bool = False
+    columns: dict[str, Column] = field(default_factory=dict)
+    schedule: Schedule = field(default_factory=Schedule)
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """A pipeline and its tables, in manifest order."""
+
+    id: str
+    tables: tuple[Table, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where effects go. `dedup_window_ms` is how long it honours a key, None when it declares none."""
+
+    name: str
+    url: str
+    idempotency_header: str = "Idempotency-Key"
+    dedup_window_ms: int | None = None
+    refusals: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A whole `contextful.toml`. `root` is absolute: local state and corpus live under it."""
+
+    path: Path
+    project: str
+    root: Path
+    site_id: str | None
+    site_id_env: str | None
+    pipelines: tuple[Pipeline, ...]
+    destinations: tuple[Destination, ...] = ()
+    secret_names: frozenset[str] = frozenset()

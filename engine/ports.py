@@ -1,0 +1,141 @@
+"""What the engine asks of the world outside it.
+
+The docstrings are the contract; adapters live in `local`, `postgres`, `d1` and `r2`. A port is named for the thing,
+an adapter for its technology.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from engine.shapes import Attempt, BlobRef, Entry, EntryKey
+
+Row = tuple[Any, ...]
+Rows = list[Row]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A named SQL statement: its text, its parameters, whether it only reads, whether it must reach the disk."""
+
+    name: str
+    text: str
+    parameters: tuple[str, ...]
+    reads: bool
+    durable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A statement with its arguments. The parameter `now` is the store's to fill: one clock judges."""
+
+    statement: Statement
+    arguments: dict[str, Any]
+
+
+class Database(Protocol):
+    """A SQL store reachable one atomic batch at a time."""
+
+    def run(self, *calls: Call) -> list[Rows]:
+        """Run `calls` in order, all or nothing, and return the rows of each.
+
+        Raise `Refused` naming the constraint that stopped the batch, `StorageBusy` when another process kept the
+        write lock beyond all patience, `StorageUnusable` when the store itself failed. The batch is on disk when it
+        returns if any of its statements is durable; otherwise it is visible, and on disk with the next durable one.
+        """
+
+    def now(self) -> int:
+        """The store's instant, in milliseconds: the clock that judges leases, waits and windows."""
+
+
+class JournalStore(Protocol):
+    """Keeps the recorded values of steps, one row a key (run.journal.storage-ports).
+
+    `ledger` calls are statements on the catalog that go before the journal's own change: in its batch where journal
+    and catalog share a database, in a batch of their own before it elsewhere.
+    """
+
+    def find(self, key: EntryKey) -> Entry | None:
+        """The row under `key`, pending or recorded."""
+
+    def claim(self, key: EntryKey, *, attempt: Attempt, token: str, ledger: Sequence[Call] = ()) -> Entry:
+        """Claim `key` under `token` for the active `attempt` and return the row that stands.
+
+        A key nobody claimed, or whose claim is of another attempt than the owner's active one, becomes ours; a claim
+        of the same attempt and a recorded value stand (run.journal.entry-key, run.journal.claim-takeover). Raise
+        `ExecutionSuperseded` when `attempt` is not its owner's active one (run.journal.current-owner).
+        """
+
+    def renew(self, key: EntryKey, *, token: str, attempts: int, next_attempt_at: int | None) -> None:
+        """Record how many attempts the claim has used and when the next is due (run.retry.not-before)."""
+
+    def record(self, key: EntryKey, *, attempt: Attempt, token: str, value: bytes, ledger: Sequence[Call] = ()) -> None:
+        """Record `value` once, inline or as a blob by its size (run.journal.step-output, run.journal.one-cutoff).
+
+        Raise `ExecutionSuperseded` when the claim or the attempt is no longer ours; the ledger's statements stand.
+        """
+
+    def withdraw(self, key: EntryKey, *, token: str, ledger: Sequence[Call] = ()) -> None:
+        """Take a claim back unrecorded: an empty pull leaves no row (run.journal.opt-out)."""
+
+    def value(self, entry: Entry) -> bytes:
+        """The recorded bytes of `entry`, from its row or its blob. Raise `BlobMissing` where the blob is gone."""
+
+    def entries(self, execution_id: str) -> list[Entry]:
+        """Every row of an execution, by step."""
+
+    def collection(self, execution_id: str) -> Sequence[Call]:
+        """The statements that delete an execution's rows inside the transaction that retires its owner."""
+
+    def collect(self, execution_id: str) -> None:
+        """Delete an execution's rows where `collection` cannot; repeating it is harmless (run.journal.collection)."""
+
+    def sweep(self, *, older_than: int) -> list[str]:
+        """Delete each unreferenced blob last used before the instant `older_than` (run.journal.blob-sweep)."""
+
+
+class Blobs(Protocol):
+    """Contents named by the SHA-256 of their bytes (run.journal.blob-write)."""
+
+    def put(self, content: bytes) -> BlobRef:
+        """Keep `content`; writers of one content converge, and a repeated put refreshes its age."""
+
+    def get(self, reference: BlobRef) -> bytes:
+        """The content, its digest verified. Raise `BlobMissing` when it is not there whole."""
+
+
+class Objects(Protocol):
+    """Named immutable contents of the corpus: a local folder or a bucket. Names are relative, parted by `/`."""
+
+    def get(self, name: str) -> bytes | None:
+        """The content, or None when nothing has that name."""
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Create `name` durably and whole unless it exists; tell whether this call did."""
+
+    def put(self, name: str, content: bytes) -> None:
+        """Write `name` durably and whole, over what was there."""
+
+    def put_all(self, contents: Iterable[tuple[str, bytes]]) -> None:
+        """`put` each, durable together when it returns: what a commit's parts go through."""
+
+    def list(self, prefix: str) -> Iterator[str]:
+        """The names under `prefix`, sorted."""
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Delete each that exists."""
+
+    def local(self, name: str) -> Path:
+        """A local file that holds the object's content, for readers that want a path."""
+
+
+class Keepable(Protocol):
+    """Work the keeper repeats while an execution is open."""
+
+    def __call__(self) -> None:
+        """Do it once; an exception is warned of and tried again at the next deadline."""
