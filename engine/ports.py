@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from engine.shapes import Attempt, BlobRef, Entry, EntryKey
@@ -129,6 +130,9 @@ class Objects(Protocol):
 
     def delete(self, names: Iterable[str]) -> None:
         """Delete each that exists."""
+
+    def turn(self, prefix: str) -> AbstractContextManager[None]:
+        """Hold others off `prefix` for a block where that is cheap, and only for a while: a courtesy, never a guard."""
 
     def local(self, name: str) -> Path:
         """A local file that holds the object's content, for readers that want a path."""
