@@ -502,6 +502,18 @@ class StoreSchemaIncompatible(NamedError, SchemaIncompatible):
 
 
 @named
+class ColumnNameRefused(NamedError, SchemaIncompatible):
+    """A column's name cannot stand in a table: empty, injected, or told from another by case alone."""
+
+    table: str
+    column: str
+    reason: str
+    place: str
+    says = "{table} cannot take a column named {column!r}: {reason} ({place})"
+    remedy = "rename it in what the source answers, or ask it for other fields"
+
+
+@named
 class LateType(NamedError, SchemaIncompatible):
     """A pull declares a type for a column an earlier staged batch carried untyped."""
 
