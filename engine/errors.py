@@ -139,13 +139,19 @@ class Canceled(ContextfulError):
 
 @named
 class SecretNotFound(NamedError, Config):
-    """A `${NAME}` of the manifest stands for a variable that is not set."""
+    """A `${NAME}` of the manifest stands for a variable that is not set; `also` holds further (name, path) pairs."""
 
     tag = FailureTag.SECRET_NOT_FOUND
     name: str
     path: str
-    says = "{path} needs the secret {name}, and the environment holds none"
-    remedy = "set the variable {name}"
+    also: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        wanted = ((self.name, self.path), *self.also)
+        needs = "; ".join(f"{path} needs the secret {name}" for name, path in wanted)
+        names = ", ".join(dict.fromkeys(name for name, _ in wanted))
+        remedy = f"set the variable{'s' * (', ' in names)} {names}"
+        ContextfulError.__init__(self, f"{needs}, and the environment holds none", remedy=remedy)
 
 
 @named
@@ -182,10 +188,11 @@ class HistoryBoundSpelling(NamedError, Config):
 
 @named
 class RunRetryTagUnretryable(NamedError, Config):
-    """`retry_on` names a tag no schedule may retry (run.retry.unretryable-tag)."""
+    """`retry_on`, perhaps that of a manifest at `place`, names a tag no schedule may retry (run.retry.unretryable-tag)."""
 
     found: str
-    says = "retry_on names {found}, which no schedule retries"
+    place: str = "retry_on"
+    says = "{place} names {found}, which no schedule retries"
     remedy = "name Transient, RateLimited or both"
 
 
@@ -477,6 +484,16 @@ class SourceOriginRefused(NamedError, Permanent):
     target: str
     says = "{place} leads from {origin} to {target}, and secrets go to the source's own origin only"
     remedy = "point the source's url at that origin if it is meant"
+
+
+@named
+class ConnectorBoundHit(NamedError, Transient):
+    """A source struck a bound of its connector: `linear-memory` or `call-deadline` (run.retry.bound-hit-is-transient)."""
+
+    place: str
+    bound: str
+    limit: str
+    says = "{place} struck the bound {bound} ({limit})"
 
 
 @named
