@@ -531,6 +531,16 @@ class ColumnNameRefused(NamedError, SchemaIncompatible):
 
 
 @named
+class CommitContended(NamedError, Transient):
+    """Every number a commit tried for went to another one."""
+
+    table: str
+    attempts: int
+    says = "{attempts} other commits to {table} came first, one after the other"
+    remedy = "run again: what was read is recorded and lands without being asked for anew"
+
+
+@named
 class LateType(NamedError, SchemaIncompatible):
     """A pull declares a type for a column an earlier staged batch carried untyped."""
 
