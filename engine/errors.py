@@ -188,7 +188,7 @@ class HistoryBoundSpelling(NamedError, Config):
 
 @named
 class RunRetryTagUnretryable(NamedError, Config):
-    """`retry_on`, perhaps that of a manifest at `place`, names a tag no schedule may retry (run.retry.unretryable-tag)."""
+    """The `retry_on` at `place` names a tag no schedule may retry (run.retry.unretryable-tag)."""
 
     found: str
     place: str = "retry_on"
