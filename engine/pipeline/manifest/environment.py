@@ -1,0 +1,57 @@
+"""The secrets a manifest names, looked up where they live: in the environment, and only when a run needs them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import SecretNotFound
+from engine.pipeline.declaration import HttpSource
+from engine.pipeline.manifest.placeholders import PLACEHOLDER
+from engine.pipeline.manifest.problems import leaves
+from engine.pipeline.source import Secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from engine.pipeline.declaration import Manifest
+
+
+def secrets_of(manifest: Manifest, environ: Mapping[str, str]) -> Secrets:
+    """Every secret the manifest names. Raise one `SecretNotFound` for all that are missing.
+
+    A run of one pipeline hands in the manifest narrowed to it (`dataclasses.replace(manifest, pipelines=(p,))`) to ask
+    for no other pipeline's secrets; those that are set come along all the same, for whatever masks them.
+    """
+    missing = missing_secrets(manifest, environ)
+    if missing:
+        (name, path), *also = missing
+        raise SecretNotFound(name=name, path=path, also=tuple(also))
+    return Secrets({name: environ[name] for name in sorted(manifest.secret_names) if environ.get(name)})
+
+
+def missing_secrets(manifest: Manifest, environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Name and place of each secret of the tables and destinations that is unset or empty, one place a name."""
+    found: dict[str, str] = {}
+    for place, name in _named(manifest):
+        if not environ.get(name):
+            found.setdefault(name, place)
+    return tuple(found.items())
+
+
+def _named(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    for pipeline in manifest.pipelines:
+        for table in pipeline.tables:
+            if isinstance(table.source, HttpSource):
+                yield from _placed(_texts(table.source), f'pipeline "{pipeline.id}", table "{table.name}": ')
+    for destination in manifest.destinations:
+        yield from _placed({"url": destination.url}, f'destination "{destination.name}": ')
+
+
+def _texts(source: HttpSource) -> dict[str, Any]:
+    return {"url": source.url, "headers": source.headers, "params": source.params, "body": source.body}
+
+
+def _placed(texts: Mapping[str, Any], owner: str) -> Iterator[tuple[str, str]]:
+    for loc, text in leaves(texts):
+        for name in PLACEHOLDER.findall(text) if isinstance(text, str) else ():
+            yield owner + ".".join(str(part) for part in loc), name

@@ -1,0 +1,86 @@
+"""Finding, reading and checking a `contextful.toml`."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import TYPE_CHECKING, Any, Final
+
+from engine.errors import ManifestInvalid, RunRetryTagUnretryable
+from engine.pipeline.manifest.problems import key_path, leaves
+from engine.shapes import RETRYABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from engine.pipeline.declaration import Manifest
+
+NAME: Final = "contextful.toml"
+_REMEDY: Final = "write one with `contextful init`, or name another with --manifest PATH"
+
+
+def find(start: Path) -> Path:
+    """The nearest `contextful.toml` in `start` or a folder above it. Raise `ManifestInvalid` where there is none."""
+    folder = start.absolute()
+    for candidate in (folder, *folder.parents):
+        if (candidate / NAME).is_file():
+            return candidate / NAME
+    found = f"found no {NAME} in {folder} or any folder above it; {_REMEDY}"
+    raise ManifestInvalid(file=str(folder / NAME), problems=(found,))
+
+
+def load(path: Path, environ: Mapping[str, str]) -> Manifest:
+    """The manifest at `path`, checked and resolved.
+
+    Raise `ManifestInvalid` with every problem of the file, or `RunRetryTagUnretryable` for a file whose only fault
+    is a tag that no schedule retries. Secrets that are not set are no problem here: `missing_secrets` tells them.
+    """
+    # Imported here, not above: the validator costs a command that reads no manifest 30 ms.
+    from engine.pipeline.manifest.checking import checked  # noqa: PLC0415
+    from engine.pipeline.manifest.resolve import manifest  # noqa: PLC0415
+
+    document = _parsed(path)
+    found = checked(document, environ)
+    unretryable = list(_unretryable(document, path))
+    if found.problems:
+        told = [problem.told(document) for problem in found.problems]
+        raise ManifestInvalid(file=str(path), problems=(*told, *(str(error) for error in unretryable)))
+    if unretryable:
+        raise unretryable[0]
+    return manifest(found.document, path.absolute())
+
+
+def _parsed(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+        return tomllib.loads(text)
+    except FileNotFoundError:
+        raise _unreadable(path, f"no such file; {_REMEDY}") from None
+    except OSError as error:
+        raise _unreadable(path, f"cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise _unreadable(path, f"found bytes that are no UTF-8 at byte {error.start}; allowed: UTF-8 text") from None
+    except RecursionError:
+        raise _unreadable(path, "found values nested too deep to read; allowed: a few levels") from None
+    except ValueError as error:  # TOMLDecodeError, and what int() says of a number with thousands of digits
+        raise _unreadable(path, f"found what is no TOML: {_placed(str(error), text)}") from None
+
+
+def _placed(message: str, text: str) -> str:
+    """A syntax error's text with line and column in every case: the parser says only "at end of document" for one."""
+    lines = text.split("\n")
+    end = f"(at line {len(lines)}, column {len(lines[-1]) + 1}, the end of the file)"
+    return re.sub(r"\(at end of document\)", end, message)
+
+
+def _unreadable(path: Path, problem: str) -> ManifestInvalid:
+    return ManifestInvalid(file=str(path), problems=(problem,))
+
+
+def _unretryable(document: Mapping[str, Any], path: Path) -> Iterator[RunRetryTagUnretryable]:
+    for loc, tag in leaves(document):
+        keys = [part for part in loc if isinstance(part, str)]
+        named = keys[:1] == ["pipeline"] and keys[2:] == ["retry", "retry_on"] and isinstance(tag, str)
+        if named and tag not in RETRYABLE:
+            yield RunRetryTagUnretryable(found=tag, place=f"{path}: {key_path(loc, document)}")

@@ -1,0 +1,147 @@
+"""What a manifest's values must be to one another.
+
+The rules read the file as it stands, whatever else is wrong with it: a value of the wrong shape is the grammar's to
+report, so each rule passes it over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Any, Final
+
+from engine.pipeline.manifest.leaves import is_url
+from engine.pipeline.manifest.merge import merged
+from engine.pipeline.manifest.problems import MISSING, Loc, Problem, shown
+
+INJECTED: Final = ("_ingested_at", "_run_id", "_site_id", "_commit_seq", "_row_seq")
+PEPPER: Final = "CONTEXTFUL_PEPPER"
+_SUFFIXES: Final = (".csv", ".jsonl", ".parquet")
+
+Table = Mapping[str, Any]
+
+
+def broken(document: Table, environ: Mapping[str, str]) -> Iterator[Problem]:
+    """The rules that `document` breaks."""
+    pipelines = list(_tables(document, "pipeline", ()))
+    destinations = list(_tables(document, "destination", ()))
+    tables = [(loc, table, pipeline) for at, pipeline in pipelines for loc, table in _tables(pipeline, "table", at)]
+    yield from _repeated(((*loc, "id"), pipeline.get("id")) for loc, pipeline in pipelines)
+    yield from _repeated(((*loc, "name"), table.get("name")) for loc, table, _ in tables)
+    yield from _repeated(((*loc, "name"), destination.get("name")) for loc, destination in destinations)
+    for loc, destination in destinations:
+        yield from _absolute(destination.get("url"), (*loc, "url"))
+    for loc, table, pipeline in tables:
+        yield from _columns(loc, table, environ)
+        yield from _watermark(loc, table)
+        yield from _source(loc, table, pipeline)
+
+
+def _columns(loc: Loc, table: Table, environ: Mapping[str, str]) -> Iterator[Problem]:
+    columns = _mapping(table.get("columns"))
+    key = [name for name in _list(table.get("primary_key")) if isinstance(name, str)]
+    keyed = [((*loc, "primary_key", number), name) for number, name in enumerate(key)]
+    declared = [((*loc, "columns", name), name) for name in columns]
+    yield from chain(_repeated(keyed), _repeated(declared))
+    for at, name in [*keyed, *declared, ((*loc, "incremental"), table.get("incremental"))]:
+        if isinstance(name, str) and name.lower() in INJECTED:
+            yield Problem(at, shown(name), f"a column of the source; {', '.join(INJECTED)} are added to every table")
+    for name, column in columns.items():
+        treatment = _mapping(column).get("class")
+        if treatment in {"drop", "null"} and name in key:
+            yield Problem((*loc, "columns", name, "class"), shown(treatment),
+                          "no class, or \"hash\": the column is part of the primary key")  # fmt: skip
+        if treatment == "hash" and not environ.get(PEPPER):
+            yield Problem((*loc, "columns", name, "class"), f'"hash" without a pepper: {PEPPER} is not set',
+                          f"set the variable {PEPPER} to a long secret text and keep it")  # fmt: skip
+
+
+def _watermark(loc: Loc, table: Table) -> Iterator[Problem]:
+    if "incremental" not in table:
+        for key in ("since_param", "allowed_lateness"):
+            if key in table:
+                yield Problem((*loc, key), f"{shown(table[key])} without incremental",
+                              "only beside incremental, which names the watermark's column")  # fmt: skip
+    elif table.get("write_mode") == "replace":
+        yield Problem((*loc, "incremental"), f'{shown(table["incremental"])} with write_mode = "replace"',
+                      'no incremental (a replaced table has no watermark), or write_mode = "append"')  # fmt: skip
+
+
+def _source(loc: Loc, table: Table, pipeline: Table) -> Iterator[Problem]:
+    source = _mapping(pipeline.get("source"))
+    check = _CHECKS.get(source.get("kind")) if isinstance(source.get("kind"), str) else None
+    if check is None:
+        return
+    try:
+        whole = merged(source, table)
+    except ValueError:
+        yield Problem((*loc, "url"), shown(table["url"]), "a URL, absolute or relative to the source's")
+        return
+
+    def at(key: str) -> Loc:
+        return (*loc, key) if key in table else (*loc[:2], "source", key)
+
+    yield from check(whole, at)
+
+
+def _http(whole: Table, at: Callable[[str], Loc]) -> Iterator[Problem]:
+    yield from _absolute(whole.get("url", MISSING), at("url"))
+    if "body" in whole and whole.get("method", "GET") == "GET":
+        yield Problem(at("body"), "a body with method GET", 'a body only with method = "POST"')
+    paginate = _mapping(whole.get("paginate"))
+    if "size_param" in paginate and "size" not in paginate:
+        yield Problem((*at("paginate"), "size"), "nothing", "a whole number beside size_param, sent as its value")
+    names = [name for name in _mapping(whole.get("headers")) if isinstance(name, str)]
+    yield from _repeated(((*at("headers"), name), name) for name in names)
+
+
+def _file(whole: Table, at: Callable[[str], Loc]) -> Iterator[Problem]:
+    path = whole.get("path", MISSING)
+    if path is MISSING:
+        yield Problem(at("path"), "nothing", "the path or glob of files")
+    if isinstance(path, str) and "format" not in whole and not _plain(path).endswith(_SUFFIXES):
+        yield Problem(at("format"), f"nothing, and the path {shown(path)} does not tell", '"csv", "jsonl", "parquet"')
+
+
+def _python(whole: Table, at: Callable[[str], Loc]) -> Iterator[Problem]:
+    if "entry" not in whole:
+        yield Problem(at("entry"), "nothing", '"package.module:callable"')
+
+
+_CHECKS: Final[Mapping[Any, Callable[[Table, Callable[[str], Loc]], Iterator[Problem]]]] = {
+    "http": _http, "file": _file, "python": _python,
+}  # fmt: skip
+
+
+def _absolute(url: Any, loc: Loc) -> Iterator[Problem]:
+    if url is MISSING or (isinstance(url, str) and not is_url(url)):
+        yield Problem(loc, shown(url), 'an http or https URL, such as "https://api.example.com/items"')
+
+
+def _repeated(named: Iterable[tuple[Loc, Any]]) -> Iterator[Problem]:
+    seen: dict[str, str] = {}
+    for loc, name in named:
+        if not isinstance(name, str):
+            continue
+        if name.lower() in seen:
+            first = shown(seen[name.lower()])
+            yield Problem(loc, f"{shown(name)} again", f"a name that differs from {first} in more than case")
+        seen.setdefault(name.lower(), name)
+
+
+def _plain(path: str) -> str:
+    return path.lower().removesuffix(".gz").removesuffix(".zst")
+
+
+def _tables(value: Any, key: str, loc: Loc) -> Iterator[tuple[Loc, Table]]:
+    for number, table in enumerate(_list(_mapping(value).get(key))):
+        if isinstance(table, Mapping):
+            yield (*loc, key, number), table
+
+
+def _mapping(value: Any) -> Table:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
