@@ -488,7 +488,7 @@ class SourceOriginRefused(NamedError, Permanent):
 
 @named
 class ConnectorBoundHit(NamedError, Transient):
-    """A source struck a bound of its connector: `linear-memory` or `call-deadline` (run.retry.bound-hit-is-transient)."""
+    """A source struck `linear-memory` or `call-deadline`, `bound` says which (run.retry.bound-hit-is-transient)."""
 
     place: str
     bound: str
