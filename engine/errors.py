@@ -169,6 +169,16 @@ class ManifestInvalid(NamedError, Config):
 
 
 @named
+class InitRefused(NamedError, Config):
+    """`contextful init` would have to overwrite a file, or cannot write it."""
+
+    file: str
+    reason: str
+    says = "{file} is not written: {reason}"
+    remedy = "edit what is there, or run contextful init in another folder"
+
+
+@named
 class SiteIdUnresolved(NamedError, Config):
     """No usable site id at startup (run.record.site-id-unresolved, run.record.site-id-length)."""
 
