@@ -43,7 +43,7 @@ def checked(document: Mapping[str, Any], environ: Mapping[str, str]) -> Checked:
 
 def _validated(validator: SchemaValidator, value: Any, loc: Loc, problems: list[Problem]) -> Any:
     try:
-        return validator.validate_python(value)
+        return validator.validate_python(value, strict=True)
     except ValidationError as invalid:
         problems += [_problem(error, loc, value) for error in invalid.errors(include_url=False)]
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from pydantic_core import core_schema as cs
 
@@ -19,7 +20,6 @@ LONGEST_MS: Final = 36_500 * UNIT_MS["d"]
 _DURATION: Final = re.compile(r"([0-9]{1,15})(ms|s|m|h|d)", re.ASCII)
 _DECIMAL: Final = re.compile(r"decimal\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\)", re.ASCII)
 _PLAIN_TYPES: Final = ("string", "int64", "float64", "bool", "date", "timestamp", "bytes", "json")
-_HOST: Final = re.compile(r"https?://[^\s/?#]+[^\s]*", re.IGNORECASE)
 _DEEPEST_BODY: Final = 32
 INT64: Final = range(-(1 << 63), 1 << 63)
 
@@ -118,7 +118,14 @@ def body() -> cs.CoreSchema:
 
 def is_url(text: str) -> bool:
     """Whether `text` is an http or https URL, or begins with a placeholder that stands for one."""
-    return bool(PLACEHOLDER.match(text) or _HOST.fullmatch(text))
+    if PLACEHOLDER.match(text):
+        return True
+    plain = PLACEHOLDER.sub("0", text)
+    try:
+        parts = urlsplit(plain)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 0) >= 0
+    except ValueError:  # brackets that hold no address, or a port that is no number
+        return False
 
 
 def _finite(value: Any) -> bool:

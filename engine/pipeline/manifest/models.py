@@ -33,7 +33,6 @@ LATER_KINDS: Final = ("sql",)
 LATER_TABLES: Final = ("job", "dataset", "export")
 
 DAY_MS: Final = 86_400_000
-_STRICT: Final = cs.CoreConfig(strict=True)
 _NAME: Final = matching(r"[^\s\x00-\x1f](?:[^\x00-\x1f]*[^\s\x00-\x1f])?", "a name without control characters")
 _DOTTED: Final = matching(
     r"[^.\s][^.]*(?:\.[^.]+)*", 'keys joined by dots, such as "data.items", none of them empty (leave it out for none)'
@@ -51,7 +50,7 @@ def document() -> SchemaValidator:
         "pipeline": _tables(cs.dict_schema()),
         "destination": _tables(_destination()),
     }
-    return SchemaValidator(_table({**fields, **later}, known=fields), config=_STRICT)
+    return SchemaValidator(_table({**fields, **later}, known=fields))
 
 
 def pipeline(kind: str | None) -> SchemaValidator:
@@ -62,7 +61,7 @@ def pipeline(kind: str | None) -> SchemaValidator:
         "source": needed(_table({"kind": needed(_kind()), **own})),
         "table": needed(_tables(_table({**_table_keys(kind), **own}))),
     }  # fmt: skip
-    return SchemaValidator(_table(fields), config=_STRICT)
+    return SchemaValidator(_table(fields))
 
 
 def source_keys() -> dict[str, frozenset[str]]:

@@ -52,19 +52,24 @@ def load(path: Path, environ: Mapping[str, str]) -> Manifest:
 
 
 def _parsed(path: Path) -> dict[str, Any]:
+    text = _text(path)
     try:
-        text = path.read_bytes().decode("utf-8-sig")
         return tomllib.loads(text)
+    except RecursionError:
+        raise _unreadable(path, "found values nested too deep to read; allowed: a few levels") from None
+    except ValueError as error:  # TOMLDecodeError, and what int() says of a number with thousands of digits
+        raise _unreadable(path, f"found what is no TOML: {_placed(str(error), text)}") from None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         raise _unreadable(path, f"no such file; {_REMEDY}") from None
     except OSError as error:
         raise _unreadable(path, f"cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
-        raise _unreadable(path, f"found bytes that are no UTF-8 at byte {error.start}; allowed: UTF-8 text") from None
-    except RecursionError:
-        raise _unreadable(path, "found values nested too deep to read; allowed: a few levels") from None
-    except ValueError as error:  # TOMLDecodeError, and what int() says of a number with thousands of digits
-        raise _unreadable(path, f"found what is no TOML: {_placed(str(error), text)}") from None
+        raise _unreadable(path, f"found no UTF-8 at byte {error.start}; allowed: UTF-8 text") from None
 
 
 def _placed(message: str, text: str) -> str:
