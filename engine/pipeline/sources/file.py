@@ -1,0 +1,108 @@
+"""Tables read from files: csv, jsonl and parquet, plain, `.gz` or `.zst`; one batch of rows is one pull.
+
+Files are read in the order of their names. The walk's position is `{"file": name, "row": n}`: the file to go on with,
+named from the manifest's folder, and how many of its rows were read.
+"""
+
+from __future__ import annotations
+
+import glob
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+from engine.errors import Config
+from engine.pipeline.declaration import FileSource, Table
+from engine.pipeline.sources import versions
+from engine.pipeline.sources.lines import File
+from engine.shapes import CursorKind, Pull
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from engine.pipeline.source import Ask
+    from engine.pipeline.sources.lines import Batch
+
+_FORMATS: Final = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+_COMPRESSED: Final = frozenset({".gz", ".zst"})
+
+
+class Reader(Protocol):
+    """Reads one format."""
+
+    def __call__(self, file: File, *, start: int) -> Iterator[Batch]:
+        """The batches of `file` from row `start` on, the last of them marked. Raise `SourceShape` naming the place."""
+
+
+class Files:
+    """The files a pattern matches."""
+
+    connector = versions.FILE
+    journaled = True
+
+    def __init__(self, table: Table) -> None:
+        if not isinstance(table.source, FileSource):
+            raise TypeError(f"{table.name} is not read from files")
+        self.cursor_kind = CursorKind.MONOTONIC if table.incremental else CursorKind.OPAQUE_TOKEN
+        self._table = table
+        self._declared = table.source
+
+    def pulls(self, ask: Ask) -> Iterator[Pull]:
+        """One pull a batch, each carrying the position of the next; a file without rows is an empty pull.
+
+        Raise `Config` when no file matches or the position's file is gone, `SourceShape` naming file and line.
+        """
+        names, row = self._from(ask.position)
+        files = [(name, _reader(self._format(name))) for name in names]
+        for index, (name, read) in enumerate(files):
+            following = {"file": names[index + 1], "row": 0} if index + 1 < len(names) else None
+            for batch in read(File(name, self._declared.base / name), start=row):
+                position = following if batch.last else {"file": name, "row": batch.end}
+                more = position is not None
+                yield Pull(rows=batch.rows, position=position, more=more, snapshot_complete=not more)
+            row = 0
+
+    def _from(self, position: Any) -> tuple[list[str], int]:
+        names = self._names()
+        if position is None:
+            return names, 0
+        if not isinstance(position, dict) or not isinstance(position.get("row"), int):
+            raise Config(f"{self._place()}: {position} is no position in files", remedy=self._reset())
+        if position.get("file") not in names:
+            raise Config(f"{self._place()}: the walk stands in {position.get('file')}, which {self._declared.path} no "
+                         "longer matches", remedy=f"put the file back, or: {self._reset()}")  # fmt: skip
+        return names[names.index(position["file"]) :], position["row"]
+
+    def _names(self) -> list[str]:
+        base, pattern = self._declared.base, self._declared.path
+        if (base / pattern).is_file():
+            return [pattern]
+        found = glob.glob(pattern, root_dir=base, recursive=True)  # noqa: PTH207 - Path.glob takes no absolute pattern
+        names = sorted(Path(name).as_posix() for name in found if (base / name).is_file())
+        if not names:
+            raise Config(f"{self._place()}: no file in {base} matches {pattern!r}",
+                         remedy="mend source.path, or put a file there")  # fmt: skip
+        return names
+
+    def _format(self, name: str) -> str:
+        if self._declared.format:
+            return self._declared.format
+        path = Path(name)
+        suffix = Path(path.stem).suffix if path.suffix in _COMPRESSED else path.suffix
+        if suffix not in _FORMATS:
+            raise Config(f"{self._place()}: {name} has the suffix {path.suffix or 'none'!r}; known: "
+                         f"{', '.join(_FORMATS)}, each also with .gz or .zst",
+                         remedy='declare source.format = "csv", "jsonl" or "parquet"')  # fmt: skip
+        return _FORMATS[suffix]
+
+    def _place(self) -> str:
+        return f"pipeline {self._table.pipeline_id}, table {self._table.name}"
+
+    def _reset(self) -> str:
+        return f"contextful pipeline reset {self._table.pipeline_id} --table {self._table.name}"
+
+
+def _reader(format_: str) -> Reader:
+    """The reader of a format, its module loaded when a table first needs it."""
+    module = "delimited" if format_ == "csv" else format_
+    return cast("Reader", import_module(f"engine.pipeline.sources.{module}").batches)

@@ -1,0 +1,69 @@
+"""Parquet: Arrow record batches, streamed row group by row group."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import contextmanager
+from shutil import copyfileobj
+from typing import IO, TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.errors import SourceShape
+from engine.pipeline.sources.lines import BATCH_BYTES, BATCH_ROWS, Batch, File, reading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def batches(file: File, *, start: int) -> Iterator[Batch]:
+    """The rows from `start` on. Raise `SourceShape` when the file is broken."""
+    with _seekable(file) as stream:
+        try:
+            yield from _batches(pq.ParquetFile(stream), start)
+        except pa.ArrowException as error:
+            raise SourceShape(place=file.name, path="the file", found=f"broken data ({error})",
+                              expected="a Parquet file") from error  # fmt: skip
+
+
+def _batches(parquet: pq.ParquetFile, start: int) -> Iterator[Batch]:
+    total = parquet.metadata.num_rows
+    groups, end = _groups_from(parquet.metadata, start)
+    for batch in parquet.iter_batches(batch_size=_batch_rows(parquet.metadata), row_groups=groups):
+        end += batch.num_rows
+        if end > start:
+            fresh = min(end - start, batch.num_rows)
+            yield Batch(batch.slice(batch.num_rows - fresh), end, last=end >= total)
+    if end >= total and start >= total:
+        yield Batch(parquet.schema_arrow.empty_table(), total, last=True)
+
+
+def _groups_from(metadata: pq.FileMetaData, start: int) -> tuple[list[int], int]:
+    """The row groups that hold the rows from `start` on, and how many rows stand before them."""
+    before = 0
+    for group in range(metadata.num_row_groups):
+        rows = metadata.row_group(group).num_rows
+        if before + rows > start:
+            return list(range(group, metadata.num_row_groups)), before
+        before += rows
+    return [], before
+
+
+def _batch_rows(metadata: pq.FileMetaData) -> int:
+    groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
+    widest = max((group.total_byte_size / max(group.num_rows, 1) for group in groups), default=1.0)
+    return max(1, min(BATCH_ROWS, int(BATCH_BYTES / max(widest, 1.0))))
+
+
+@contextmanager
+def _seekable(file: File) -> Iterator[IO[bytes]]:
+    """The file itself; if compressed as a whole, a temporary copy, since Parquet is read from its end."""
+    with reading(file) as stream:
+        if file.path.suffix not in {".gz", ".zst"}:
+            yield stream
+            return
+        with tempfile.TemporaryFile() as copy:
+            copyfileobj(stream, copy)
+            copy.seek(0)
+            yield copy

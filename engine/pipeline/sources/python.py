@@ -1,0 +1,146 @@
+"""Tables read by a Python generator of pulls, named `package.module:callable` in the manifest.
+
+The manifest's folder is appended to the import path, never put first: nothing in it can replace an installed module.
+The hash a pending run pins is that of the module's source file; what the module imports is not part of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import httpx
+
+from engine.clock import SystemClock
+from engine.errors import ContextfulError, Permanent, SourceShape, Transient, UnknownConnector
+from engine.pipeline.declaration import PythonSource, Table
+from engine.pipeline.sources.answers import failure
+from engine.pipeline.sources.placeholders import masked
+from engine.shapes import Connector, CursorKind, Pull
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from engine.pipeline.source import Ask
+
+_MARK: Final = "__contextful_source__"
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """What `source` says of a generator function."""
+
+    name: str
+    version: str
+    journaled: bool
+    cursor_kind: CursorKind | None
+
+
+def source(
+    name: str, *, version: str = "1", journaled: bool = True, cursor_kind: CursorKind | None = None
+) -> Callable[[F], F]:
+    """Mark a generator of pulls as the source `name`.
+
+    `journaled=False` is for a source whose position before a pull cannot name the content it will read
+    (run.journal.opt-out): its pulls are asked again on resume. `cursor_kind` None: monotonic for a table with
+    `incremental`, else opaque (run.advance.cursor-kind).
+    """
+
+    def mark(function: F) -> F:
+        setattr(function, _MARK, Marked(name, version, journaled, cursor_kind))
+        return function
+
+    return mark
+
+
+class PythonPulls:
+    """The pulls of a user's generator function, marked by `source` or plain."""
+
+    def __init__(self, table: Table) -> None:
+        """Import the entry. Raise `UnknownConnector` when it names no callable."""
+        if not isinstance(table.source, PythonSource):
+            raise TypeError(f"{table.name} is not read by Python")
+        self._entry = table.source.entry
+        self._function, module = _imported(table.source)
+        mark = getattr(self._function, _MARK, Marked(self._entry, "1", journaled=True, cursor_kind=None))
+        undeclared = CursorKind.MONOTONIC if table.incremental else CursorKind.OPAQUE_TOKEN
+        self.connector = Connector(id=f"python:{mark.name}", version=mark.version, hash=_digest(module, self._entry))
+        self.journaled = mark.journaled
+        self.cursor_kind = mark.cursor_kind or undeclared
+
+    def pulls(self, ask: Ask) -> Iterator[Pull]:
+        """What the generator yields.
+
+        Errors of `engine.errors` pass as they are, a broken connection is `Transient`, an HTTP status raised by httpx
+        is what the status means, anything else `Permanent` naming type, message and line. Raise `SourceShape` when
+        what it gives is no generator of pulls.
+        """
+        try:
+            generator = self._function(ask)
+            if not isinstance(generator, Iterator):
+                raise self._misshapen("the returned value", generator, expected="a generator of engine.Pull")
+            for count, pull in enumerate(generator):
+                if not isinstance(pull, Pull):
+                    raise self._misshapen(f"yielded value {count + 1}", pull, expected="an engine.Pull")
+                yield pull
+        except ContextfulError:
+            raise
+        except Exception as error:  # the user's code may raise whatever it likes, and callers branch on tags
+            raise self._failure(error, ask) from error
+
+    def _misshapen(self, path: str, found: Any, *, expected: str) -> SourceShape:
+        return SourceShape(place=self._entry, path=path, found=f"a {type(found).__name__}", expected=expected)
+
+    def _failure(self, error: Exception, ask: Ask) -> ContextfulError:
+        said = masked(str(error), ask.secrets)
+        text = f"{self._entry}: {type(error).__name__}: {said} ({_place(error)})"
+        if isinstance(error, httpx.HTTPStatusError):
+            answered = error.response
+            return failure(answered.status_code, text, retry_after=answered.headers.get("retry-after"),
+                           now=SystemClock().now())  # fmt: skip
+        return Transient(text) if isinstance(error, httpx.TransportError) else Permanent(text)
+
+
+def _imported(declared: PythonSource) -> tuple[Callable[..., Any], ModuleType]:
+    name, colon, path = declared.entry.partition(":")
+    if not (colon and name and path):
+        raise UnknownConnector(f'source.entry is {declared.entry!r}, expected "package.module:callable"')
+    if str(declared.base) not in sys.path:
+        sys.path.append(str(declared.base))
+    importlib.invalidate_caches()
+    try:
+        module = importlib.import_module(name)
+    except Exception as error:  # importing runs the user's module, which may raise whatever it likes
+        said = f"{type(error).__name__}: {error} ({_place(error)})"
+        remedy = f"it is looked for in the installed packages, then in {declared.base}"
+        raise UnknownConnector(f"source.entry {declared.entry!r} cannot be imported: {said}", remedy=remedy) from error
+    found: Any = module
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    if not callable(found):
+        held = ", ".join(sorted(key for key, value in vars(module).items() if hasattr(value, _MARK))) or "none"
+        stood = "nothing" if found is None else f"a {type(found).__name__}"
+        raise UnknownConnector(f"source.entry {declared.entry!r}: {path} of {name} is {stood}, expected a generator "
+                               f"function; marked as sources there: {held}")  # fmt: skip
+    return found, module
+
+
+def _digest(module: ModuleType, entry: str) -> str:
+    if not module.__file__:
+        raise UnknownConnector(f"source.entry {entry!r}: {module.__name__} has no source file to pin")
+    return hashlib.sha256(Path(module.__file__).read_bytes()).hexdigest()
+
+
+def _place(error: Exception) -> str:
+    """File and line of the last frame that is not of this package: where the user's own code stood."""
+    here = str(Path(__file__).parent)
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((here, "<frozen"))]
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "no line"

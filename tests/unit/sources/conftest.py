@@ -1,0 +1,153 @@
+"""A site to read from: a real local server whose pages a test lays out, and which remembers what it was asked."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from engine.pipeline.declaration import HttpSource, Paginate, Table
+from engine.pipeline.source import Ask, Secrets
+from engine.pipeline.sources import open_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from engine.shapes import Pull
+
+
+@dataclass(frozen=True)
+class Came:
+    """One request as the site got it."""
+
+    method: str
+    target: str
+    headers: dict[str, str]
+    body: Any
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a path answers. `promised` is the length announced, when it is not the true one."""
+
+    status: int
+    headers: dict[str, str]
+    content: bytes
+    promised: int | None = None
+
+
+@dataclass
+class Site:
+    """Pages by target (path and query), and the requests that came, in order."""
+
+    url: str = ""
+    pages: dict[str, Callable[[Came], Reply]] = field(default_factory=dict)
+    came: list[Came] = field(default_factory=list)
+
+    def lay(self, target: str, body: Any = None, *, status: int = 200, raw: bytes | None = None,
+            promised: int | None = None, **headers: str) -> None:  # fmt: skip
+        """Answer `target` with `body` as JSON, or with `raw`; `_` in a header's name stands for `-`."""
+        content = json.dumps(body).encode() if raw is None else raw
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        reply = Reply(status, {"content-type": "application/json", **named}, content, promised)
+        self.pages[target] = lambda _: reply
+
+    def answer(self, target: str, reply: Callable[[Came], Any]) -> None:
+        """Answer `target` with what `reply` makes of the request, as JSON."""
+        self.pages[target] = lambda came: Reply(
+            200, {"content-type": "application/json"}, json.dumps(reply(came)).encode()
+        )
+
+    @property
+    def targets(self) -> list[str]:
+        """What was asked, in order."""
+        return [came.target for came in self.came]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    site: Site
+
+    def _reply(self) -> None:
+        length = int(self.headers.get("content-length") or 0)
+        body = json.loads(self.rfile.read(length)) if length else None
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        came = Came(self.command, self.path, headers, body)
+        self.site.came.append(came)
+        page = self.site.pages[self.path](came) if self.path in self.site.pages else Reply(404, {}, b"no such page")
+        self.send_response(page.status)
+        for name, value in page.headers.items():
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(page.content) if page.promised is None else page.promised))
+        self.end_headers()
+        self.wfile.write(page.content)
+
+    do_GET = do_POST = _reply  # noqa: N815 - the names the server looks for
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+def _site() -> Iterator[Site]:
+    site = Site()
+    handler = type("Handler", (_Handler,), {"site": site})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        site.url = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield site
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    yield from _site()
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Site]:
+    """Another origin: the same host on another port."""
+    yield from _site()
+
+
+@pytest.fixture
+def client() -> Iterator[httpx.Client]:
+    with httpx.Client(trust_env=False) as client:
+        yield client
+
+
+@dataclass
+class Reader:
+    """Reads a site as one table."""
+
+    site: Site
+    client: httpx.Client
+
+    def table(self, path: str = "/rows", *, since_param: str | None = None, incremental: str | None = None,
+              paginate: Paginate | None = None, **source: Any) -> Table:  # fmt: skip
+        declared = HttpSource(url=source.pop("url", self.site.url + path), paginate=paginate, **source)
+        return Table(name="rows", pipeline_id="site", source=declared, content_hash="", since_param=since_param,
+                     incremental=incremental)  # fmt: skip
+
+    def pulls(self, path: str = "/rows", *, position: Any = None, since: Any = None,
+              secrets: dict[str, str] | None = None, **table: Any) -> Iterator[Pull]:  # fmt: skip
+        """The pulls of a walk, one at a time."""
+        ask = Ask(http=self.client, position=position, since=since, secrets=Secrets(secrets or {}))
+        return open_source(self.table(path, **table)).pulls(ask)
+
+    def rows(self, path: str = "/rows", **asked: Any) -> list[Any]:
+        """All rows of a walk; its last pull, and no other, must say that it is complete."""
+        pulls = list(self.pulls(path, **asked))
+        assert [pull.more for pull in pulls] == [True] * (len(pulls) - 1) + [False]
+        assert [pull.snapshot_complete for pull in pulls] == [not pull.more for pull in pulls]
+        return [row for pull in pulls for row in pull.rows]
+
+
+@pytest.fixture
+def reader(site: Site, client: httpx.Client) -> Reader:
+    return Reader(site, client)
