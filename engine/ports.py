@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from engine.shapes import Attempt, BlobRef, Entry, EntryKey
+    from engine.shapes import Attempt, Awakeable, BlobRef, Entry, EntryKey
 
 Row = tuple[Any, ...]
 Rows = list[Row]
@@ -75,6 +75,9 @@ class JournalStore(Protocol):
     def renew(self, key: EntryKey, *, token: str, attempts: int, next_attempt_at: int | None) -> None:
         """Record how many attempts the claim has used and when the next is due (run.retry.not-before)."""
 
+    def surrender(self, key: EntryKey, *, token: str) -> None:
+        """Give the claim up after the step failed: whoever calls next claims it with a fresh budget."""
+
     def record(self, key: EntryKey, *, attempt: Attempt, token: str, value: bytes, ledger: Sequence[Call] = ()) -> None:
         """Record `value` once, inline or as a blob by its size (run.journal.step-output, run.journal.one-cutoff).
 
@@ -96,6 +99,9 @@ class JournalStore(Protocol):
     def collect(self, execution_id: str) -> None:
         """Delete an execution's rows where `collection` cannot; repeating it is harmless (run.journal.collection)."""
 
+    def recollect(self) -> None:
+        """Repeat the deletes that a crash after a retirement left undone; every open calls it."""
+
     def sweep(self, *, older_than: int) -> list[str]:
         """Delete each unreferenced blob last used before the instant `older_than` (run.journal.blob-sweep)."""
 
@@ -108,6 +114,9 @@ class Blobs(Protocol):
 
     def get(self, reference: BlobRef) -> bytes:
         """The content, its digest verified. Raise `BlobMissing` when it is not there whole."""
+
+    def delete(self, digests: Iterable[str]) -> None:
+        """Delete the contents a sweep has doomed, if they are still doomed."""
 
 
 class Objects(Protocol):
@@ -138,8 +147,24 @@ class Objects(Protocol):
         """A local file that holds the object's content, for readers that want a path."""
 
 
-class Keepable(Protocol):
-    """Work the keeper repeats while an execution is open."""
+class Awakeables(Protocol):
+    """The registry of waits for an outside party (run.suspend.awakeable); instants come from the caller."""
 
-    def __call__(self) -> None:
-        """Do it once; an exception is warned of and tried again at the next deadline."""
+    def mint(self, awakeable: Awakeable) -> None:
+        """Persist a pending row; minting the same token again is harmless."""
+
+    def read(self, token: str) -> Awakeable:
+        """The row as it stands. Raise `AwakeableUnknown` where there is none."""
+
+    def resolve(self, token: str, payload: bytes, *, at: int) -> bytes:
+        """Record `payload` as the awaited step's output and return it (run.suspend.resume-is-a-step-output).
+
+        Repeating the identical payload returns it; raise `AwakeableAlreadyResolved` for another one,
+        `AwakeableTimedOut` past the deadline, `AwakeableUnknown` where there is no row.
+        """
+
+    def time_out(self, token: str, *, at: int) -> bool:
+        """Close a pending row whose deadline has passed; tell whether it is timed out now."""
+
+    def pending(self, execution_id: str, *, at: int) -> list[Awakeable]:
+        """The waits of an execution that are pending before their deadline."""

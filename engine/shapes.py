@@ -145,6 +145,26 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Awakeable:
+    """A wait for an outside party: `token` is its single-use name, `deadline` the instant it times out."""
+
+    token: str
+    execution_id: str
+    step: str
+    created_at: int
+    deadline: int
+    state: AwakeableState = AwakeableState.PENDING
+    payload_sha256: str | None = None
+    subject: str | None = None
+
+    @property
+    def entry_key(self) -> EntryKey:
+        """Where the payload is recorded: the awaited step under sha256("awakeable:" + token)."""
+        resume = hashlib.sha256(f"awakeable:{self.token}".encode()).hexdigest()
+        return EntryKey(self.execution_id, self.step, resume)
+
+
+@dataclass(frozen=True, slots=True)
 class Connector:
     """A source implementation; `hash` changes when its code does (run.own.admission-pin)."""
 

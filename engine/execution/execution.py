@@ -1,0 +1,193 @@
+"""An execution under a host scope: what `eng.open` gives to a program that journals its own steps."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from engine.errors import AwakeableTimedOut, Canceled, ContextfulError, JoinFailed
+from engine.execution import values
+from engine.execution.branch import Branch
+from engine.execution.steps import failure_of
+from engine.shapes import Awakeable, EntryKey, RunStatus, Schedule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+
+    from engine.execution.call import Call
+    from engine.execution.held import Held, Room
+    from engine.pipeline.declaration import Destination
+    from engine.ports import Awakeables
+    from engine.runs import RunRow
+    from engine.secrets import SecretGuard
+
+DEFAULT_SCHEDULE: Final = Schedule()
+
+WAIT_POLL_MS: Final = 200
+"""How often a wait looks whether it is resolved."""
+
+
+class Execution:
+    """A resumable execution: steps whose values are recorded once and replayed ever after.
+
+    Used in a `with` block: leaving it normally ends the execution with success and a later open of the scope starts
+    afresh; an exception closes the attempt and leaves the recorded steps to the next open.
+    """
+
+    def __init__(
+        self,
+        room: Room,
+        held: Held,
+        *,
+        awakeables: Awakeables,
+        guard: SecretGuard,
+        destinations: Mapping[str, Destination],
+        once: bool,
+    ) -> None:
+        self._room = room
+        self._held = held
+        self._awakeables = awakeables
+        self._guard = guard
+        self._destinations = destinations
+        self._once = once
+        self._recorded = 0
+        self._masked = 0
+        self._failed_branches: list[dict[str, str]] = []
+        self.closed = False
+
+    @property
+    def execution_id(self) -> str:
+        """What the recorded work is keyed on (run.own.execution-id-keys-the-journal)."""
+        return self._held.attempt.execution_id
+
+    @property
+    def run_id(self) -> str:
+        """This attempt."""
+        return self._held.attempt.run_id
+
+    @property
+    def resumed(self) -> bool:
+        """Whether earlier attempts of the execution may have recorded steps."""
+        return self._held.resumed
+
+    def step(
+        self,
+        label: str,
+        effect: Callable[[Call], Any],
+        *,
+        input: Any = None,  # noqa: A002 - the word the contract and its users have for it
+        schedule: Schedule | None = None,
+        destination: str | None = None,
+    ) -> Any:
+        """Return the value recorded under (`label`, `input`), or what `effect` returns once that is recorded.
+
+        `effect` takes a `Call` and returns JSON or bytes; known secrets in what it returns are masked before recording,
+        and the recorded value is what this returns, the first time as on every replay. A failure it raises is retried
+        by `schedule` where its tag allows. Raise `StepFailed` when the failure stands, `ValueUnsupported` for a value
+        or input that is neither JSON nor bytes.
+        """
+        key = EntryKey(self.execution_id, label, values.input_hash(input, step=label))
+        declared = self._destinations[destination] if destination else None
+        outcome = self._held.steps.run(
+            key,
+            partial(self._perform, label, effect, admitted=declared is not None),
+            schedule=schedule or DEFAULT_SCHEDULE,
+            header=declared.idempotency_header if declared else None,
+            likely_recorded=self._held.resumed,
+        )
+        self._recorded += not outcome.replayed
+        assert outcome.value is not None, "a host step always records"
+        return values.decode(outcome.value)
+
+    def join(self, label: str, branches: Mapping[str, Callable[[Branch], Any]], *, allow_partial: bool = False) -> Any:
+        """Run `branches` in parallel and return their values in order, once all have ended (run.journal.fan-out-join).
+
+        A branch's steps carry labels scoped to it. A failed branch fails the run; with `allow_partial` its value is
+        None and its label and failure tag are on the run record.
+        """
+        with ThreadPoolExecutor(max_workers=max(len(branches), 1), thread_name_prefix=label) as pool:
+            running = {name: pool.submit(branch, Branch(self, f"{label}/{name}")) for name, branch in branches.items()}
+        failures = {name: failure for name, future in running.items() if (failure := future.exception())}
+        for name, failure in failures.items():
+            if not isinstance(failure, Exception):
+                raise failure
+            if not allow_partial:
+                raise JoinFailed(join=label, branch=name, failure=str(failure)) from failure
+            self._failed_branches.append({"label": f"{label}/{name}", "tag": str(failure_of(failure).tag)})
+        return tuple(None if name in failures else future.result() for name, future in running.items())
+
+    def wait(self, label: str, *, ttl_ms: int, announce: Callable[[str], None] | None = None) -> Any:
+        """Suspend until an outside party resolves the awakeable of this label, and return its payload.
+
+        `announce` is told the token each time the wait begins. Raise `AwakeableTimedOut` past the deadline, which is
+        `ttl_ms` after the wait was first reached (run.suspend.deadline).
+        """
+        awakeable = self._minted(label, ttl_ms=ttl_ms)
+        entry = self._room.journal.find(awakeable.entry_key)
+        if announce and entry is None:
+            announce(awakeable.token)
+        while entry is None or not entry.recorded:
+            now = self._room.clock.now()
+            if self._awakeables.time_out(awakeable.token, at=now):
+                raise AwakeableTimedOut(token=awakeable.token, deadline_at=awakeable.deadline)
+            self._held.cancellation.wait(self._room.clock, min(WAIT_POLL_MS, awakeable.deadline - now))
+            entry = self._room.journal.find(awakeable.entry_key)
+        return values.decode(self._room.journal.value(entry))
+
+    def close(self, *, failure: ContextfulError | None = None) -> None:
+        """End the attempt: with success, or with `failure`, which leaves recorded steps to the next open."""
+        if self.closed:
+            return
+        self.closed = True
+        if failure is None:
+            row = self._counted(self._held.ended(RunStatus.SUCCESS))
+            self._held.finish(row) if self._once else self._held.retire(row)
+            return
+        status = RunStatus.CANCELED if isinstance(failure, Canceled) else RunStatus.FAILED
+        row = self._counted(self._held.ended(status, failure=failure))
+        if self._recorded or self._held.resumed:
+            self._held.release(row)
+        else:
+            # Nothing is recorded, so nothing needs this execution (run.own.pin-release).
+            self._held.retire(row)
+
+    def __enter__(self) -> Self:
+        """Use the execution in a `with` block."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, at: TracebackType | None
+    ) -> None:
+        """End with success, or with the failure the block raised."""
+        if raised is None:
+            self.close()
+        elif isinstance(raised, Exception):
+            self.close(failure=failure_of(raised))
+        else:
+            self.close(failure=Canceled("interrupted"))
+
+    def _perform(self, label: str, effect: Callable[[Call], Any], call: Call, *, admitted: bool) -> bytes:
+        if not admitted:
+            value = effect(call)
+        else:
+            with self._room.admission.callback(self._held.attempt.scope):
+                value = effect(call)
+        masked, count = self._guard.value(value) if not isinstance(value, bytes) else (value, 0)
+        self._masked += count
+        return values.encode(masked, step=label)
+
+    def _minted(self, label: str, *, ttl_ms: int) -> Awakeable:
+        def draw(_: Call) -> dict[str, Any]:
+            now = self._room.clock.now()
+            return {"token": self._room.chance.token(), "created_at": now, "deadline": now + ttl_ms}
+
+        drawn = self.step(f"{label}:awakeable", draw)
+        awakeable = Awakeable(execution_id=self.execution_id, step=label, **drawn)
+        self._awakeables.mint(awakeable)
+        return awakeable
+
+    def _counted(self, row: RunRow) -> RunRow:
+        return replace(row, masked=self._masked, failed_branches=tuple(self._failed_branches))

@@ -1,0 +1,62 @@
+"""The retry decision: a pure function of the attempt that ended and the failure it ended with.
+
+One layer retries, the step's schedule (run.retry.one-layer): sources, meters and transports return their failures to
+it. The runner owns the sleep and the counter; this module owns the arithmetic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from engine.errors import ContextfulError, RateLimited, RunRetryTagUnretryable
+from engine.shapes import RETRYABLE, FailureTag, Schedule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Try again after `delay_ms`."""
+
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stands:
+    """The failure is the step's answer."""
+
+
+Decision = Again | Stands
+
+
+def decide(schedule: Schedule, *, attempt: int, failure: ContextfulError, jitter_ms: int) -> Decision:
+    """Say what follows the failed one-based `attempt` (run.retry.decision-is-pure).
+
+    `jitter_ms` is the caller's seeded draw below the schedule's ceiling. A wait the other side asked for supersedes
+    the computed delay.
+    """
+    if failure.tag not in schedule.retry_on or failure.tag not in RETRYABLE or attempt >= schedule.attempts:
+        return Stands()
+    if isinstance(failure, RateLimited) and failure.wait_ms is not None:
+        return Again(failure.wait_ms)
+    return Again(computed_delay(schedule, attempt=attempt) + jitter_ms)
+
+
+def computed_delay(schedule: Schedule, *, attempt: int) -> int:
+    """Milliseconds after the one-based `attempt`, before jitter, clamped (run.retry.schedule)."""
+    if schedule.backoff == "fixed":
+        return min(schedule.base_ms, schedule.max_delay_ms)
+    # The exponent is bounded first: a float overflows long before a patient schedule runs out of attempts.
+    return int(min(schedule.base_ms * schedule.factor ** min(attempt - 1, 64), schedule.max_delay_ms))
+
+
+def retry_on(tags: Iterable[str]) -> frozenset[FailureTag]:
+    """Compile a declared `retry_on`. Raise `RunRetryTagUnretryable` for a tag no schedule may retry."""
+    compiled = set()
+    for tag in tags:
+        if tag not in RETRYABLE:
+            raise RunRetryTagUnretryable(found=tag)
+        compiled.add(FailureTag(tag))
+    return frozenset(compiled)

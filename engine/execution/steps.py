@@ -1,0 +1,153 @@
+"""How a step runs: replay what is recorded, or claim, do, record. Every kind of step goes through here.
+
+find ──recorded──▶ value
+│
+claim ──taken by a sibling──▶ wait ──▶ claim …
+│ ours
+effect ──failure──▶ decide ──again──▶ note the attempt, wait ──▶ effect …
+│                    └──stands──▶ surrender the claim, StepFailed
+record ──▶ value
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from engine.errors import ContextfulError, ExecutionSuperseded, Permanent, StepFailed, Transient
+from engine.execution.call import Call
+from engine.execution.retry import Stands, decide
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from engine.clock import Chance, Clock
+    from engine.execution.cancellation import Cancellation
+    from engine.execution.outbound import Outbound
+    from engine.ports import JournalStore
+    from engine.shapes import Attempt, Entry, EntryKey, Schedule
+
+SIBLING_POLL_MS: Final = 20
+"""How often a caller looks whether the sibling that claimed its key has recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A step's recorded bytes, and whether the journal had them already. `value` is None for a withdrawn claim."""
+
+    value: bytes | None
+    replayed: bool
+
+
+Effect = "Callable[[Call], bytes | None]"
+"""Does the work and returns the bytes to record, or None to leave no record (an empty pull)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The steps of one attempt. `noticed` hears of every retry: the step, the attempt, the failure, the delay."""
+
+    journal: JournalStore
+    clock: Clock
+    chance: Chance
+    attempt: Attempt
+    outbound: Outbound
+    cancellation: Cancellation
+    noticed: Callable[[str, int, ContextfulError, int], None]
+
+    def run(
+        self,
+        key: EntryKey,
+        effect: Callable[[Call], bytes | None],
+        *,
+        schedule: Schedule,
+        header: str | None = None,
+        likely_recorded: bool = False,
+    ) -> Outcome:
+        """Return the value of `key`: the recorded one, or the one `effect` returns, recorded before it is returned.
+
+        Raise `StepFailed` when the failure stands, `ExecutionSuperseded` when the attempt lost its owner. Reading first
+        spares a replay the write lock, so a caller that expects one says `likely_recorded`.
+        """
+        self.cancellation.check()
+        standing = self.journal.find(key) if likely_recorded else None
+        if standing is None or not standing.recorded:
+            standing = self._claim(key)
+        if standing.recorded:
+            return Outcome(self.journal.value(standing), replayed=True)
+        return Outcome(self._compute(key, standing, effect, schedule=schedule, header=header), replayed=False)
+
+    def _claim(self, key: EntryKey) -> Entry:
+        token = self.chance.token()
+        while True:
+            entry = self.journal.claim(key, attempt=self.attempt, token=token)
+            if entry.recorded or entry.claim == token:
+                return entry
+            self.cancellation.wait(self.clock, SIBLING_POLL_MS)
+
+    def _compute(
+        self,
+        key: EntryKey,
+        claim: Entry,
+        effect: Callable[[Call], bytes | None],
+        *,
+        schedule: Schedule,
+        header: str | None,
+    ) -> bytes | None:
+        assert claim.claim is not None, "only a claimed entry is computed"
+        attempts = claim.attempts
+        if claim.next_attempt_at is not None:
+            self.cancellation.wait(self.clock, claim.next_attempt_at - self.clock.now())
+        while True:
+            attempts += 1
+            try:
+                return self._try(key, claim.claim, effect, attempt=attempts, header=header)
+            except ExecutionSuperseded:
+                raise
+            except ContextfulError as failure:
+                self._pause_or_fail(key, claim.claim, failure, attempts=attempts, schedule=schedule)
+
+    def _try(
+        self,
+        key: EntryKey,
+        token: str,
+        effect: Callable[[Call], bytes | None],
+        *,
+        attempt: int,
+        header: str | None,
+    ) -> bytes | None:
+        outbound = self.outbound
+        outbound.enter(key) if header is None else outbound.enter(key, header=header)
+        try:
+            value = effect(Call(key.step, key.idempotency_key, attempt, self.cancellation, outbound))
+        except Exception as raised:
+            outbound.settle()
+            raise failure_of(raised) from raised
+        if value is None:
+            self.journal.withdraw(key, token=token, ledger=outbound.settlement())
+        else:
+            self.journal.record(key, attempt=self.attempt, token=token, value=value, ledger=outbound.settlement())
+        return value
+
+    def _pause_or_fail(
+        self, key: EntryKey, token: str, failure: ContextfulError, *, attempts: int, schedule: Schedule
+    ) -> None:
+        jitter = self.chance.jitter(schedule.jitter_ms)
+        decision = decide(schedule, attempt=attempts, failure=failure, jitter_ms=jitter)
+        if isinstance(decision, Stands):
+            self.journal.surrender(key, token=token)
+            raise StepFailed(step=key.step, failure=failure, attempts=attempts) from failure
+        due = self.clock.now() + decision.delay_ms
+        self.journal.renew(key, token=token, attempts=attempts, next_attempt_at=due)
+        self.noticed(key.step, attempts, failure, decision.delay_ms)
+        self.cancellation.wait(self.clock, decision.delay_ms)
+
+
+def failure_of(raised: Exception) -> ContextfulError:
+    """The tagged failure behind whatever an effect raised (run.retry.failure-taxonomy)."""
+    if isinstance(raised, ContextfulError):
+        return raised
+    # Without importing httpx: an effect that never made a request raised none of its errors.
+    if any(base.__module__.startswith("httpx") and base.__name__ == "TransportError" for base in type(raised).__mro__):
+        return Transient(f"{type(raised).__name__}: {raised}")
+    return Permanent(f"{type(raised).__name__}: {raised}")

@@ -1,0 +1,55 @@
+"""Step values and inputs as bytes: JSON text, or bytes behind a mark no JSON text begins with."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Final
+
+from engine.errors import ValueUnsupported
+from engine.shapes import canonical_json
+
+_BYTES: Final = b"\x00"
+
+
+def encode(value: Any, *, step: str) -> bytes:
+    """`value` as it is recorded. Raise `ValueUnsupported` naming the step for what is neither JSON nor bytes."""
+    if isinstance(value, bytes):
+        return _BYTES + value
+    _refuse_foreign(value, step=step, place="it")
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode(
+        "utf-8", "surrogatepass"
+    )
+
+
+def decode(recorded: bytes) -> Any:
+    """The value behind recorded bytes."""
+    if recorded[:1] == _BYTES:
+        return recorded[1:]
+    return json.loads(recorded.decode("utf-8", "surrogatepass"))
+
+
+def input_hash(value: Any, *, step: str) -> str:
+    """The hash of a step's input, alike for equal inputs; bytes and JSON never collide (run.journal.entry-key)."""
+    if isinstance(value, bytes):
+        return hashlib.sha256(_BYTES + value).hexdigest()
+    _refuse_foreign(value, step=step, place="its input")
+    return hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _refuse_foreign(value: Any, *, step: str, place: str) -> None:
+    if value is None or isinstance(value, (str, bool, int)):
+        return
+    if isinstance(value, float):
+        if value - value != 0:
+            raise ValueUnsupported(step=step, found=f"{place}: the number {value!r}")
+    elif isinstance(value, (list, tuple)):
+        for number, item in enumerate(value):
+            _refuse_foreign(item, step=step, place=f"{place}[{number}]")
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            if not isinstance(name, str):
+                raise ValueUnsupported(step=step, found=f"{place} with the key {name!r}")
+            _refuse_foreign(item, step=step, place=f"{place}[{name!r}]")
+    else:
+        raise ValueUnsupported(step=step, found=f"{place}: a {type(value).__name__}")

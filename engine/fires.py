@@ -1,0 +1,91 @@
+"""Fires: one execution of one pipeline over all its tables. A fire owns table runs; their owners outlive it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from engine.shapes import FireState, domain_hash
+from engine.sql import call
+
+if TYPE_CHECKING:
+    from engine.ports import Database
+
+FIRE: Final[dict[FireState, frozenset[FireState]]] = {
+    FireState.REQUESTED: frozenset({FireState.RUNNING, FireState.PAUSED, FireState.CANCELED}),
+    FireState.RUNNING: frozenset(
+        {FireState.COMPLETED, FireState.FAILED, FireState.PARTIAL, FireState.PAUSED, FireState.CANCELED}
+    ),
+    FireState.PARTIAL: frozenset({FireState.REQUESTED, FireState.CANCELED}),
+    FireState.PAUSED: frozenset({FireState.REQUESTED, FireState.CANCELED}),
+    FireState.COMPLETED: frozenset(),
+    FireState.FAILED: frozenset(),
+    FireState.CANCELED: frozenset(),
+}
+"""Where each state may go; a test walks it against the statement that moves the column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fire:
+    """A fire's row; `lease_until` is its engine's lease, 0 where that engine is gone."""
+
+    fire_id: str
+    pipeline_id: str
+    state: FireState
+    requested_at: int
+    ended_at: int | None
+    lease_until: int
+
+
+class Fires:
+    """The fires of a store."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def request(self, fire_id: str, *, pipeline_id: str) -> Fire:
+        """Ask for a fire, or find the one of that id as it stands."""
+        self._db.run(call("request_fire", fire_id=fire_id, pipeline_id=pipeline_id))
+        return self.read(fire_id)
+
+    def read(self, fire_id: str) -> Fire:
+        """The fire as it stands."""
+        ((fire_id, pipeline_id, state, requested_at, ended_at, lease_until),) = self._db.run(
+            call("read_fire", fire_id=fire_id)
+        )[0]
+        return Fire(fire_id, pipeline_id, FireState(state), requested_at, ended_at, lease_until)
+
+    def begin(self, fire_id: str, *, holder: str) -> bool:
+        """Run a requested fire for the engine `holder`, or take one up whose engine is gone; tell if it is ours."""
+        self._move(fire_id, FireState.REQUESTED, FireState.RUNNING, holder=holder)
+        return bool(self._db.run(call("adopt_fire", fire_id=fire_id, holder=holder))[0])
+
+    def end(self, fire_id: str, state: FireState) -> None:
+        """Move a running fire to the state it ends in."""
+        self._move(fire_id, FireState.RUNNING, state, ended_at=self._db.now())
+
+    def fail_dead(self, *, but: str) -> None:
+        """Fail the running fires whose engine is gone, all but the one about to be resumed.
+
+        A new fire adopts what their tables left pending.
+        """
+        for (fire_id,) in self._db.run(call("dead_fires"))[0]:
+            if fire_id != but:
+                self.end(fire_id, FireState.FAILED)
+
+    def _move(
+        self,
+        fire_id: str,
+        state: FireState,
+        target: FireState,
+        *,
+        holder: str | None = None,
+        ended_at: int | None = None,
+    ) -> None:
+        arguments = {"fire_id": fire_id, "state": state, "target": target, "holder": holder, "ended_at": ended_at}
+        self._db.run(call("move_fire", **arguments))
+
+
+def keyed_fire_id(*, project: str, pipeline: str, key: str) -> str:
+    """The id a request's idempotency key stands for, alike however often it is repeated."""
+    return f"f-{domain_hash('contextful.fire', project, pipeline, key)[:24]}"

@@ -1,0 +1,173 @@
+"""An engine: one process's holder, its keeper and the scopes it opens, over one storage profile."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+from engine.clock import Chance, Clock, SystemClock
+from engine.execution.admission import CooperativeAdmission
+from engine.execution.execution import Execution
+from engine.execution.finished import FinishedExecution
+from engine.execution.held import Held, Room
+from engine.execution.keeper import Keeper
+from engine.execution.leases import Leases
+from engine.history import History
+from engine.owners import Opened, Owner, Owners
+from engine.runs import RunRow, Runs
+from engine.secrets import SecretGuard
+from engine.shapes import Connector, Phase, Pins, RunStatus
+from engine.storage import preflight
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from engine.errors import ContextfulError
+    from engine.pipeline.declaration import Destination
+    from engine.profile import Profile
+
+_log = logging.getLogger("contextful")
+
+
+def log_retry(step: str, attempt: int, failure: ContextfulError, delay_ms: int) -> None:
+    """Say on the log that a step is tried again."""
+    _log.info("step %s, attempt %d: %s; again in %d ms", step, attempt, failure, delay_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What an engine is told once: the project, the site that writes, what to mask, where effects may go."""
+
+    project: str
+    site_id: str
+    guard: SecretGuard = field(default_factory=lambda: SecretGuard({}))
+    destinations: Mapping[str, Destination] = field(default_factory=dict)
+
+
+class Engine:
+    """Opens scopes for work. Use it in a `with` block: leaving it records that its holder is gone."""
+
+    def __init__(
+        self,
+        profile: Profile,
+        settings: Settings,
+        *,
+        clock: Clock | None = None,
+        chance: Chance | None = None,
+        noticed: Callable[[str, int, ContextfulError, int], None] = log_retry,
+    ) -> None:
+        preflight(profile.database, project=settings.project, tables=profile.tables)
+        self.profile = profile
+        self.settings = settings
+        self.clock = clock or SystemClock()
+        self.chance = chance or Chance()
+        self.history = History(profile.objects)
+        self.runs = Runs(profile.database)
+        self.owners = Owners(profile.database, profile.journal, self.chance)
+        self.keeper = Keeper(self.clock)
+        self.leases = Leases(profile.database, self.clock, holder=self.chance.holder_id(), keeper=self.keeper)
+        self.room = Room(
+            profile.database,
+            profile.journal,
+            self.owners,
+            self.history,
+            self.leases,
+            CooperativeAdmission(),
+            self.clock,
+            self.chance,
+            noticed,
+        )
+        self.reap()
+
+    def open(
+        self,
+        scope: str,
+        *,
+        plan: str,
+        pins: Mapping[str, str] | None = None,
+        once: bool = False,
+        run_id: str | None = None,
+    ) -> Execution | FinishedExecution:
+        """Open the host scope `scope` under the plan reference `plan`, resuming what is pending under the same pins.
+
+        After success a scope's next open is a fresh execution, which would do everything again; with `once` it returns
+        the finished one's recorded values instead. Raise `ExecutionLive` while another attempt is alive,
+        `ExecutionPinMismatch` when the pending execution was opened under another plan or other pins.
+        """
+        owner_scope = f"host:{scope}"
+        pinned = Pins(plan, identities=tuple(sorted((pins or {}).items())))
+        finished = self._finished(owner_scope, pinned, once=once)
+        if finished is not None:
+            return FinishedExecution(finished, self.profile.journal)
+        run = self.new_run(run_id or self.chance.run_id(), plan_ref=plan, host_scope=scope)
+        held = self.hold(owner_scope, pinned, run=run)
+        return Execution(
+            self.room,
+            held,
+            awakeables=self.profile.awakeables,
+            guard=self.settings.guard,
+            destinations=self.settings.destinations,
+            once=once,
+        )
+
+    def hold(self, scope: str, pins: Pins, *, run: RunRow) -> Held:
+        """Hold `scope` for the attempt `run`; what refuses it is also appended to the run history."""
+        self.leases.register()
+        try:
+            opened: Opened = self.owners.open(scope, pins, run=run, holder=self.leases.holder)
+        except Exception:
+            self._append_refused(run.run_id)
+            raise
+        return Held(self.room, opened, run=run)
+
+    def new_run(self, run_id: str, *, plan_ref: str, connector: Connector | None = None, **names: Any) -> RunRow:
+        """A run row as it is at open."""
+        return RunRow(
+            run_id,
+            RunStatus.RUNNING,
+            self.profile.database.now(),
+            plan_ref=plan_ref,
+            connector=connector,
+            site_id=self.settings.site_id,
+            trace_id=self.chance.trace_id(),
+            **names,
+        )
+
+    def reap(self) -> list[RunRow]:
+        """Close orphaned runs, in the catalog and in the history (run.record.orphan-reap)."""
+        reaped = self.runs.reap()
+        for row in reaped:
+            self.history.append(row, phase=Phase.COMMIT, at=row.ended_at or row.started_at)
+        return reaped
+
+    def close(self) -> None:
+        """Record the holder's exit and close the stores; open handles stay pending."""
+        self.leases.exit()
+        self.profile.close()
+
+    def __enter__(self) -> Self:
+        """Use the engine in a `with` block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
+    def _finished(self, scope: str, pins: Pins, *, once: bool) -> Owner | None:
+        """The finished owner that `once` asks for; without `once` a finished owner makes room."""
+        owner = self.owners.read(scope)
+        if owner is None or owner.finished_at is None:
+            return None
+        if once and owner.pins == pins.text:
+            return owner
+        self.owners.withdraw(owner)
+        return None
+
+    def _append_refused(self, run_id: str) -> None:
+        # The refusal is what the caller must see; a store that fails on top of it must not hide it.
+        with suppress(Exception):
+            row = self.runs.get(run_id)
+            if row is not None and row.ended_at is not None:
+                self.history.append(row, phase=Phase.COMMIT, at=row.ended_at)

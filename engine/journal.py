@@ -1,0 +1,129 @@
+"""The journal over a SQL store: one row a step, recorded once, its value inline or in a blob."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from engine.clock import pauses
+from engine.errors import ExecutionSuperseded, Refused
+from engine.shapes import INLINE_LIMIT, Attempt, BlobRef, Entry, EntryKey
+from engine.sql import call
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from engine.ports import Blobs, Call, Database, Row
+
+SWEEP_GRACE_MS: Final = 3_600_000
+"""How long a blob stays unreferenced before a sweep may take it: it is written ahead of the row that names it."""
+
+SWEEP_EVERY_MS: Final = 86_400_000
+"""How often an engine sweeps (run.journal.blob-sweep)."""
+
+
+class SqlJournal:
+    """A `JournalStore` in the catalog's own database, so that a retirement collects in its own transaction."""
+
+    def __init__(self, database: Database, blobs: Blobs) -> None:
+        self._db = database
+        self._blobs = blobs
+
+    def find(self, key: EntryKey) -> Entry | None:
+        """The row under `key`."""
+        rows = self._db.run(call("find_entry", **_columns(key)))[0]
+        return _entry(key, rows[0]) if rows else None
+
+    def claim(self, key: EntryKey, *, attempt: Attempt, token: str, ledger: Sequence[Call] = ()) -> Entry:
+        """Claim the key, or return the row that stands in the way (run.journal.entry-key)."""
+        columns = _columns(key)
+        claim = call("claim_entry", **columns, scope=attempt.scope, run_id=attempt.run_id, claim=token)
+        try:
+            *_, claimed, standing = self._db.run(*ledger, claim, call("find_entry", **columns))
+        except Refused as refusal:
+            if "journal.run_id" in refusal.constraint:
+                raise ExecutionSuperseded(scope=attempt.scope, attempt=attempt.run_id) from refusal
+            raise
+        if claimed:
+            ((attempts, next_attempt_at),) = claimed
+            return Entry(key, token, attempt.run_id, attempts, next_attempt_at, None, None)
+        return _entry(key, standing[0])
+
+    def renew(self, key: EntryKey, *, token: str, attempts: int, next_attempt_at: int | None) -> None:
+        """Note the attempts used and the next instant on the claim's row."""
+        self._db.run(
+            call("renew_claim", **_columns(key), claim=token, attempts=attempts, next_attempt_at=next_attempt_at)
+        )
+
+    def surrender(self, key: EntryKey, *, token: str) -> None:
+        """Leave the row pending and unclaimed."""
+        self._db.run(call("surrender_claim", **_columns(key), claim=token))
+
+    def record(self, key: EntryKey, *, attempt: Attempt, token: str, value: bytes, ledger: Sequence[Call] = ()) -> None:
+        """Record `value` under the standing claim, its blob kept first where it is large."""
+        waiting = pauses(first_s=0.01, longest_s=0.5, patience_s=60)
+        while True:
+            placed = self.place(value)
+            recording = call(
+                "record_entry", **_columns(key), **placed, claim=token, scope=attempt.scope, run_id=attempt.run_id
+            )
+            *_, recorded = self._db.run(*ledger, recording)
+            if recorded:
+                return
+            entry = self.find(key)
+            if placed["digest"] is None or entry is None or entry.claim != token or not waiting.pause():
+                raise ExecutionSuperseded(scope=attempt.scope, attempt=attempt.run_id)
+            # The claim stands, so a sweep doomed the blob between its upload and this batch: put it again.
+
+    def withdraw(self, key: EntryKey, *, token: str, ledger: Sequence[Call] = ()) -> None:
+        """Delete the pending row of this claim."""
+        self._db.run(*ledger, call("withdraw_claim", **_columns(key), claim=token))
+
+    def value(self, entry: Entry) -> bytes:
+        """The recorded bytes (run.journal.missing-blob)."""
+        if entry.blob is not None:
+            return self._blobs.get(entry.blob)
+        assert entry.value is not None, "a pending entry has no value"
+        return entry.value
+
+    def entries(self, execution_id: str) -> list[Entry]:
+        """Every row of the execution."""
+        rows = self._db.run(call("list_entries", execution_id=execution_id))[0]
+        return [_entry(EntryKey(execution_id, step, label), tuple(rest)) for step, label, *rest in rows]
+
+    def collection(self, execution_id: str) -> Sequence[Call]:
+        """The deletes that join the retiring transaction (run.journal.collection)."""
+        return (
+            call("collect_entries", execution_id=execution_id),
+            call("collect_awakeables", execution_id=execution_id),
+        )
+
+    def collect(self, execution_id: str) -> None:
+        """Nothing is left to do: the retiring transaction has deleted the rows."""
+
+    def recollect(self) -> None:
+        """Nothing is ever left undone: one transaction retires and collects."""
+
+    def sweep(self, *, older_than: int) -> list[str]:
+        """Doom what nothing references, delete the contents, forget the doomed (run.journal.blob-sweep)."""
+        _, doomed = self._db.run(call("doom_blobs", older_than=older_than), call("doomed_blobs"))
+        digests = [digest for (digest,) in doomed]
+        self._blobs.delete(digests)
+        if digests:
+            self._db.run(*(call("forget_doomed", digest=digest) for digest in digests))
+        return digests
+
+    def place(self, value: bytes) -> dict[str, bytes | str | int | None]:
+        """The columns that hold `value`: itself up to the cutoff, past it a blob's digest (run.journal.one-cutoff)."""
+        if len(value) <= INLINE_LIMIT:
+            return {"value": value, "digest": None, "bytes": len(value)}
+        reference = self._blobs.put(value)
+        return {"value": None, "digest": reference.sha256, "bytes": reference.bytes}
+
+
+def _columns(key: EntryKey) -> dict[str, str]:
+    return {"execution_id": key.execution_id, "step": key.step, "input": key.input}
+
+
+def _entry(key: EntryKey, row: Row) -> Entry:
+    run_id, claim, attempts, next_attempt_at, value, digest, size = row
+    return Entry(key, claim, run_id, attempts, next_attempt_at, value, BlobRef(digest, size) if digest else None)

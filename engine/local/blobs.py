@@ -1,0 +1,49 @@
+"""Blobs as rows of the SQLite file, keyed by their SHA-256."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from engine.clock import pauses
+from engine.errors import BlobMissing, StorageFailure
+from engine.shapes import BlobRef
+from engine.sql import call
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from engine.ports import Database
+
+
+class SqliteBlobs:
+    """`Blobs` beside the journal, in one file and over one connection (run.journal.sqlite-stores)."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def put(self, content: bytes) -> BlobRef:
+        """Keep `content` and refresh its age; wait out a sweep that is deleting it."""
+        reference = BlobRef(hashlib.sha256(content).hexdigest(), len(content))
+        keep = call("keep_blob", digest=reference.sha256, bytes=reference.bytes)
+        store = call("store_content", digest=reference.sha256, content=content)
+        waiting = pauses(first_s=0.01, longest_s=0.5, patience_s=60)
+        while True:
+            kept, _ = self._db.run(keep, store)
+            if kept:
+                return reference
+            if not waiting.pause():
+                raise StorageFailure(f"the blob {reference.sha256} stayed doomed: a sweep was interrupted",
+                                     remedy="contextful storage sweep finishes it")  # fmt: skip
+
+    def get(self, reference: BlobRef) -> bytes:
+        """The content, its digest verified."""
+        rows = self._db.run(call("read_content", digest=reference.sha256))[0]
+        if not rows or hashlib.sha256(rows[0][0]).hexdigest() != reference.sha256:
+            raise BlobMissing(reference=reference)
+        return bytes(rows[0][0])
+
+    def delete(self, digests: Iterable[str]) -> None:
+        """Delete every doomed content: the mark is in the same file, so no list is needed."""
+        if digests:
+            self._db.run(call("delete_doomed_contents"))

@@ -1,0 +1,38 @@
+"""The profiles of one machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from engine.awakeables import SqlAwakeables
+from engine.journal import SqlJournal
+from engine.local.blobs import SqliteBlobs
+from engine.local.folder import FolderObjects
+from engine.local.sqlite import SqliteDatabase
+from engine.profile import Profile
+from engine.sql import TABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from engine.clock import Clock
+
+CAPABILITIES: Final = frozenset({"journal", "blobs", "awakeables", "owners", "corpus", "cooperative-admission"})
+
+
+def sqlite(root: Path, *, clock: Clock, environ: Mapping[str, str]) -> Profile:  # noqa: ARG001 - needs no setting
+    """Open the default profile: machine state in `state.sqlite`, rows in the folder `corpus`."""
+    database = SqliteDatabase(root / "state.sqlite", clock=clock)
+    journal = SqlJournal(database, SqliteBlobs(database))
+    return Profile(
+        name="sqlite",
+        database=database,
+        journal=journal,
+        awakeables=SqlAwakeables(database, journal),
+        objects=FolderObjects(root / "corpus"),
+        scratch=root / "staged",
+        capabilities=CAPABILITIES,
+        tables=TABLES,
+        close=database.close,
+    )

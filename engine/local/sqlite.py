@@ -1,0 +1,123 @@
+"""A `Database` in one SQLite file: write-ahead log, one connection, immediate transactions."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from typing import TYPE_CHECKING, Final
+
+from engine.clock import Clock, SystemClock, pauses
+from engine.errors import Refused, StorageBusy, StorageUnusable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from engine.ports import Call, Rows
+
+PATIENCE_S: Final = 60
+"""How long a batch waits for the write lock of another process before it gives up."""
+
+_BUSY: Final = frozenset({"SQLITE_BUSY", "SQLITE_BUSY_RECOVERY", "SQLITE_BUSY_SNAPSHOT", "SQLITE_LOCKED"})
+
+
+class SqliteDatabase:
+    """A SQL store in `path`, created when it is not there (run.journal.sqlite-stores).
+
+    Every batch that writes is one immediate transaction (run.journal.sqlite-write-lock): under write-ahead logging a
+    deferred read that turns into a write fails at once instead of waiting. A batch reaches the disk before it returns
+    when one of its statements is durable; the others are visible at once and reach the disk with the next durable one.
+    """
+
+    def __init__(self, path: Path, *, clock: Clock | None = None) -> None:
+        self.path = path
+        self._clock = clock or SystemClock()
+        self._turn = threading.Lock()
+        self._connection = self._connect()
+        self._synced = True
+
+    def run(self, *calls: Call) -> list[Rows]:
+        """Run `calls` as one transaction."""
+        with self._turn:
+            try:
+                if all(c.statement.reads for c in calls):
+                    return self._read(calls)
+                return self._write(calls)
+            except sqlite3.IntegrityError as refusal:
+                raise Refused(constraint=str(refusal)) from refusal
+            except sqlite3.Error as failure:
+                raise self._failure(failure) from failure
+
+    def now(self) -> int:
+        """The injected clock's instant: on one machine it is the store's."""
+        return self._clock.now()
+
+    def close(self) -> None:
+        """Close the file; the last to close folds the log into it."""
+        with self._turn:
+            self._connection.close()
+
+    def _read(self, calls: tuple[Call, ...]) -> list[Rows]:
+        if len(calls) == 1:
+            return [self._patiently(calls[0].statement.text, self._arguments(calls[0])).fetchall()]
+        return self._transact("BEGIN", calls)
+
+    def _write(self, calls: tuple[Call, ...]) -> list[Rows]:
+        self._sync(wanted=any(c.statement.durable for c in calls))
+        return self._transact("BEGIN IMMEDIATE", calls)
+
+    def _transact(self, begin: str, calls: tuple[Call, ...]) -> list[Rows]:
+        self._patiently(begin, {})
+        try:
+            now = self._clock.now()
+            execute = self._connection.execute
+            results = [execute(c.statement.text, c.arguments | {"now": now}).fetchall() for c in calls]
+            execute("COMMIT")
+        except BaseException:
+            # Interrupted or refused, the batch leaves nothing; SQLite may have rolled back by itself already.
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+        return results
+
+    def _arguments(self, call: Call) -> dict[str, object]:
+        return call.arguments | {"now": self._clock.now()}
+
+    def _sync(self, *, wanted: bool) -> None:
+        """Choose whether the next commit waits for the disk; inside a transaction SQLite would refuse the switch."""
+        if wanted is not self._synced:
+            self._connection.execute(f"PRAGMA synchronous={'FULL' if wanted else 'NORMAL'}")
+            self._synced = wanted
+
+    def _patiently(self, text: str, arguments: dict[str, object]) -> sqlite3.Cursor:
+        """Execute `text`, waiting for another process's lock in short random pauses instead of SQLite's long ones."""
+        try:
+            return self._connection.execute(text, arguments)
+        except sqlite3.OperationalError as busy:
+            if busy.sqlite_errorname not in _BUSY:
+                raise
+        waiting = pauses(first_s=0.000_05, longest_s=0.005, patience_s=PATIENCE_S)
+        while waiting.pause():
+            try:
+                return self._connection.execute(text, arguments)
+            except sqlite3.OperationalError as busy:
+                if busy.sqlite_errorname not in _BUSY:
+                    raise
+        raise StorageBusy(file=self.path.name, seconds=PATIENCE_S)
+
+    def _connect(self) -> sqlite3.Connection:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            connection = sqlite3.connect(
+                self.path, timeout=PATIENCE_S, isolation_level=None, check_same_thread=False, cached_statements=256
+            )
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("PRAGMA synchronous=FULL")
+            # Some builds overwrite deleted rows with zeros, which makes retiring a long journal ten times slower.
+            connection.execute("PRAGMA secure_delete=OFF")
+            connection.execute("PRAGMA busy_timeout=0")
+        except (sqlite3.Error, OSError) as failure:
+            raise self._failure(failure) from failure
+        return connection
+
+    def _failure(self, failure: Exception) -> StorageUnusable:
+        return StorageUnusable(place=str(self.path), reason=str(failure))

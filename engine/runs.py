@@ -1,0 +1,199 @@
+"""Run rows: what one attempt was, and where it stands.
+
+The status moves as `RUN` says and no statement moves it otherwise. The catalog's row is a cache of the reserved table
+`_runs` (engine.history); its lease is machine state that the row joins when it is read.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from engine.clock import instant
+from engine.secrets import capped
+from engine.shapes import Connector, RunStatus, canonical_json
+from engine.sql import call
+
+if TYPE_CHECKING:
+    from engine.errors import ContextfulError
+    from engine.ports import Call, Database, Row
+
+RUN: Final[dict[RunStatus, frozenset[RunStatus]]] = {
+    RunStatus.PENDING: frozenset({RunStatus.RUNNING}),
+    RunStatus.RUNNING: frozenset(
+        {RunStatus.WAITING, RunStatus.SUCCESS, RunStatus.PARTIAL_FAILURE, RunStatus.FAILED, RunStatus.CANCELED}
+    ),
+    RunStatus.WAITING: frozenset({RunStatus.RUNNING, RunStatus.CANCELED}),
+    RunStatus.SUCCESS: frozenset(),
+    RunStatus.PARTIAL_FAILURE: frozenset(),
+    RunStatus.FAILED: frozenset(),
+    RunStatus.CANCELED: frozenset(),
+}
+"""Where each status may go (run.record.status-set). Only orphan-reap writes `partial_failure`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Who holds an attempt, and until when."""
+
+    pid: int
+    boot_id: str
+    lease_expires_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One attempt at one table, chunk, job or host scope (run.record.columns). Instants are milliseconds.
+
+    `rows` and `bytes` count what landed at the destination, `skipped` inputs the source declined to land,
+    `not_admitted` rows below the position, `replayed` pulls answered by the journal, `masked` secrets kept out of it.
+    """
+
+    run_id: str
+    status: RunStatus
+    started_at: int
+    execution_id: str | None = None
+    fire_id: str | None = None
+    pipeline_id: str | None = None
+    table: str | None = None
+    host_scope: str | None = None
+    plan_ref: str | None = None
+    site_id: str | None = None
+    ended_at: int | None = None
+    next_attempt_at: int | None = None
+    rows: int = 0
+    bytes: int = 0
+    batches: int = 0
+    skipped: int = 0
+    not_admitted: int = 0
+    replayed: int = 0
+    masked: int = 0
+    error: dict[str, str] | None = None
+    failed_branches: tuple[dict[str, str], ...] = ()
+    bound_hits: tuple[dict[str, Any], ...] = ()
+    stop: dict[str, Any] | None = None
+    connector: Connector | None = None
+    reason: str | None = None
+    trace_id: str | None = None
+    owner: Lease | None = field(default=None, compare=False)
+
+    def ended(self, status: RunStatus, *, at: int, failure: ContextfulError | None = None, **counts: Any) -> RunRow:
+        """Return the row as it stands once the attempt has ended."""
+        error = {"tag": str(failure.tag), "name": type(failure).__name__, "message": str(failure)} if failure else None
+        return replace(self, status=status, ended_at=at, error=error, **counts)
+
+    @property
+    def record(self) -> str:
+        """The row as canonical JSON, its lease left out: machine state is joined, never recorded."""
+        fields = asdict(self)
+        del fields["owner"]
+        return canonical_json(fields)
+
+    @classmethod
+    def from_record(cls, text: str, *, status: str | None = None, owner: Lease | None = None) -> RunRow:
+        """Decode a recorded row; fields it lacks are at their defaults (run.record.plan-identity)."""
+        fields = json.loads(text)
+        known = {name: fields[name] for name in cls.__dataclass_fields__ if name in fields}
+        connector = fields.get("connector")
+        return cls(
+            **known
+            | {
+                "status": RunStatus(status or fields["status"]),
+                "connector": Connector(**connector) if connector else None,
+                "failed_branches": tuple(fields.get("failed_branches", ())),
+                "bound_hits": tuple(fields.get("bound_hits", ())),
+                "owner": owner,
+            }
+        )
+
+    def projection(self) -> dict[str, Any]:
+        """The one view every surface serves: instants as text, errors masked and capped (run.record.error-cap)."""
+        shown = asdict(self)
+        for name in ("started_at", "ended_at", "next_attempt_at"):
+            shown[name] = instant(shown[name])
+        if self.error:
+            shown["error"] = {**self.error, "message": capped(self.error["message"])}
+        if self.owner:
+            shown["owner"] = asdict(self.owner) | {"lease_expires_at": instant(self.owner.lease_expires_at)}
+        shown["pipeline"] = shown["pipeline_id"]
+        return shown
+
+
+class Runs:
+    """The catalog's run rows."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def get(self, run_id: str) -> RunRow | None:
+        """The row of `run_id`, its lease joined."""
+        rows = self._db.run(call("read_run", run_id=run_id))[0]
+        return _run(rows[0]) if rows else None
+
+    def of_fire(self, fire_id: str) -> list[RunRow]:
+        """The rows of a fire, oldest first."""
+        return [_run(row) for row in self._db.run(call("list_fire_runs", fire_id=fire_id))[0]]
+
+    def since(self, since: int, *, ceiling: int, pipeline_id: str | None = None) -> list[RunRow]:
+        """At most `ceiling` rows started at or after `since`, newest first (run.record.history-window)."""
+        name = "list_runs" if pipeline_id is None else "list_pipeline_runs"
+        rows = self._db.run(call(name, since=since, ceiling=ceiling, pipeline_id=pipeline_id))[0]
+        return [_run(row) for row in rows]
+
+    def pipelines(self) -> list[str]:
+        """Every pipeline that has recorded a run."""
+        return [name for (name,) in self._db.run(call("run_pipelines"))[0]]
+
+    def restore(self, row: RunRow) -> None:
+        """Take a row of the reserved table into the catalog (run.record.rebuild-restores-history)."""
+        self._db.run(call("upsert_run", **_columns(row)))
+
+    def insert(self, row: RunRow) -> None:
+        """Write a row that is closed from the start: a refused open, a retirement."""
+        self._db.run(inserting(row))
+
+    def reap(self) -> list[RunRow]:
+        """Close running rows whose lease has lapsed as `partial_failure` (run.record.orphan-reap)."""
+        orphans = self._db.run(call("orphaned_runs"))[0]
+        return [row for _, record in orphans if (row := self._reaped(RunRow.from_record(record)))]
+
+    def _reaped(self, orphan: RunRow) -> RunRow | None:
+        row = orphan.ended(RunStatus.PARTIAL_FAILURE, at=self._db.now())
+        reaped, _ = self._db.run(
+            call("reap_run", run_id=row.run_id, record=row.record), call("release_reaped", run_id=row.run_id)
+        )
+        return row if reaped else None
+
+
+def opening(row: RunRow, *, scope: str, holder: str) -> Call:
+    """Return the statement that opens a run row for an attempt that took its owner (run.record.row-at-open)."""
+    return call("open_run", **_columns(row) | {"scope": scope, "holder": holder})
+
+
+def inserting(row: RunRow) -> Call:
+    """Return the statement that writes a row as it is."""
+    return call("insert_run", **_columns(row))
+
+
+def closing(row: RunRow) -> Call:
+    """Return the statement that closes a run row that has not ended."""
+    return call("close_run", run_id=row.run_id, status=row.status, record=row.record)
+
+
+def _columns(row: RunRow) -> dict[str, Any]:
+    return {
+        "run_id": row.run_id,
+        "fire_id": row.fire_id,
+        "pipeline_id": row.pipeline_id,
+        "execution_id": row.execution_id,
+        "status": row.status,
+        "started_at": row.started_at,
+        "record": row.record,
+    }
+
+
+def _run(row: Row) -> RunRow:
+    record, status, pid, boot_id, lease_until = row
+    owner = Lease(pid, boot_id, lease_until) if pid is not None else None
+    return RunRow.from_record(record, status=status, owner=owner)

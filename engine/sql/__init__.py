@@ -1,0 +1,67 @@
+"""The statements, by name, out of the `.sql` files beside this module.
+
+A statement begins with `-- name: NAME` or `-- name: NAME, durable`; comment lines after it belong to the reader. Every
+parameter is `:name`; `:now` is the store's to fill. The text is portable: what SQLite, D1 and PostgreSQL all take.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from engine.ports import Call, Statement
+
+SCHEMA_VERSION: Final = 4
+"""The execution schema this executable supports."""
+
+TABLES: Final = (
+    "meta",
+    "holders",
+    "owners",
+    "runs",
+    "cursors",
+    "fires",
+    "requests",
+    "journal",
+    "blobs",
+    "awakeables",
+)
+"""The files in the order their tables are created."""
+
+_HEAD = re.compile(r"^-- name: (\w+)(, durable)?\n", re.MULTILINE)
+_PARAMETER = re.compile(r"(?<![:\w]):([a-z_0-9]+)")
+
+
+def call(name: str, /, **arguments: Any) -> Call:
+    """Return the statement `name` with its arguments; what the statement does not name is left out."""
+    return Call(statement(name), arguments)
+
+
+def statement(name: str) -> Statement:
+    """Return the statement `name`."""
+    return _statements()[name]
+
+
+def schema(*tables: str) -> list[Call]:
+    """Return the statements that create `tables`, each harmless to repeat."""
+    return [Call(s, {}) for table in tables for s in _table(table).values() if s.name.startswith("create_")]
+
+
+@cache
+def _statements() -> dict[str, Statement]:
+    return {name: s for table in ("catalog", *TABLES) for name, s in _table(table).items()}
+
+
+@cache
+def _table(table: str) -> dict[str, Statement]:
+    text = files(__name__).joinpath(f"{table}.sql").read_text(encoding="utf-8")
+    parts = _HEAD.split(text)[1:]
+    return {name: _parse(name, body, durable) for name, durable, body in zip(*[iter(parts)] * 3, strict=True)}
+
+
+def _parse(name: str, body: str, durable: str | None) -> Statement:
+    text = "\n".join(line for line in body.splitlines() if not line.startswith("--")).strip().rstrip(";")
+    parameters = tuple(dict.fromkeys(_PARAMETER.findall(text)))
+    return Statement(name, text, parameters, reads=text.startswith("SELECT"), durable=bool(durable))

@@ -1,0 +1,41 @@
+-- name: create_blobs
+-- What is kept outside the rows, by digest. A doomed blob is being deleted: nothing may reference it any more.
+CREATE TABLE IF NOT EXISTS blobs (
+  digest    TEXT PRIMARY KEY,
+  bytes     INTEGER NOT NULL,
+  stored_at INTEGER NOT NULL,
+  doomed_at INTEGER
+) STRICT, WITHOUT ROWID;
+
+-- name: create_blob_contents
+CREATE TABLE IF NOT EXISTS blob_contents (
+  digest  TEXT PRIMARY KEY,
+  content BLOB NOT NULL
+) STRICT;
+
+-- name: keep_blob, durable
+-- Using a blob again refreshes its age; a doomed one answers nothing, and the writer comes back once it is gone.
+INSERT INTO blobs (digest, bytes, stored_at) VALUES (:digest, :bytes, :now)
+ON CONFLICT (digest) DO UPDATE SET stored_at = excluded.stored_at WHERE blobs.doomed_at IS NULL
+RETURNING digest;
+
+-- name: store_content, durable
+INSERT INTO blob_contents (digest, content) VALUES (:digest, :content) ON CONFLICT (digest) DO NOTHING;
+
+-- name: read_content
+SELECT content FROM blob_contents WHERE digest = :digest;
+
+-- name: doom_blobs
+UPDATE blobs SET doomed_at = :now
+ WHERE doomed_at IS NULL AND stored_at < :older_than
+   AND digest NOT IN (SELECT digest FROM journal WHERE digest IS NOT NULL)
+   AND digest NOT IN (SELECT digest FROM awakeables WHERE digest IS NOT NULL AND state = 'pending');
+
+-- name: doomed_blobs
+SELECT digest FROM blobs WHERE doomed_at IS NOT NULL ORDER BY digest;
+
+-- name: delete_doomed_contents
+DELETE FROM blob_contents WHERE digest IN (SELECT digest FROM blobs WHERE doomed_at IS NOT NULL);
+
+-- name: forget_doomed
+DELETE FROM blobs WHERE doomed_at IS NOT NULL AND digest = :digest;

@@ -1,0 +1,22 @@
+-- name: create_cursors
+-- Caches the newest committed marker of each table; the marker is the truth.
+CREATE TABLE IF NOT EXISTS cursors (
+  table_name TEXT PRIMARY KEY,
+  seq        INTEGER NOT NULL,
+  commit_id  TEXT NOT NULL,
+  kind       TEXT NOT NULL,
+  position   TEXT
+) STRICT, WITHOUT ROWID;
+
+-- name: cache_position, durable
+INSERT INTO cursors (table_name, seq, commit_id, kind, position)
+VALUES (:table_name, :seq, :commit_id, :kind, :position)
+ON CONFLICT (table_name) DO UPDATE
+   SET seq = excluded.seq, commit_id = excluded.commit_id, kind = excluded.kind, position = excluded.position
+ WHERE excluded.seq > cursors.seq;
+
+-- name: read_cursor
+SELECT table_name, seq, commit_id, kind, position FROM cursors WHERE table_name = :table_name;
+
+-- name: forget_cursor, durable
+DELETE FROM cursors WHERE table_name = :table_name;

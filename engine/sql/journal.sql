@@ -1,0 +1,67 @@
+-- name: create_journal
+-- A row is pending while it has neither value nor digest; `claim` names the one caller computing it.
+CREATE TABLE IF NOT EXISTS journal (
+  execution_id    TEXT NOT NULL,
+  step            TEXT NOT NULL,
+  input           TEXT NOT NULL,
+  run_id          TEXT NOT NULL,
+  claim           TEXT,
+  attempts        INTEGER NOT NULL DEFAULT 0,
+  next_attempt_at INTEGER,
+  value           BLOB,
+  digest          TEXT,
+  bytes           INTEGER,
+  PRIMARY KEY (execution_id, step, input)
+) STRICT, WITHOUT ROWID;
+
+-- name: create_journal_blobs
+CREATE INDEX IF NOT EXISTS journal_blobs ON journal (digest) WHERE digest IS NOT NULL;
+
+-- name: claim_entry
+-- An attempt that no longer holds its owner claims nothing: its NULL is refused (superseded). A pending row is taken
+-- over only from another attempt, which the owner's own row proves is no longer the active one.
+INSERT INTO journal (execution_id, step, input, run_id, claim)
+VALUES (:execution_id, :step, :input,
+        (SELECT attempt FROM owners WHERE scope = :scope AND execution_id = :execution_id AND attempt = :run_id),
+        :claim)
+ON CONFLICT (execution_id, step, input) DO UPDATE SET run_id = excluded.run_id, claim = excluded.claim
+ WHERE journal.value IS NULL AND journal.digest IS NULL
+   AND (journal.claim IS NULL OR journal.run_id <> excluded.run_id)
+RETURNING attempts, next_attempt_at;
+
+-- name: find_entry
+SELECT run_id, claim, attempts, next_attempt_at, value, digest, bytes
+  FROM journal WHERE execution_id = :execution_id AND step = :step AND input = :input;
+
+-- name: renew_claim, durable
+UPDATE journal SET attempts = :attempts, next_attempt_at = :next_attempt_at
+ WHERE execution_id = :execution_id AND step = :step AND input = :input AND claim = :claim;
+
+-- name: surrender_claim, durable
+-- A step that failed leaves its row to whoever comes next, with a fresh budget.
+UPDATE journal SET claim = NULL, attempts = 0, next_attempt_at = NULL
+ WHERE execution_id = :execution_id AND step = :step AND input = :input AND claim = :claim;
+
+-- name: record_entry, durable
+-- Only the standing claim of the active attempt records, and only once; a blob must still be kept.
+UPDATE journal
+   SET value = :value, digest = :digest, bytes = :bytes, claim = NULL, next_attempt_at = NULL
+ WHERE execution_id = :execution_id AND step = :step AND input = :input AND claim = :claim
+   AND EXISTS (SELECT 1 FROM owners WHERE scope = :scope AND execution_id = :execution_id AND attempt = :run_id)
+   AND (:digest IS NULL OR EXISTS (SELECT 1 FROM blobs WHERE digest = :digest AND doomed_at IS NULL))
+RETURNING run_id;
+
+-- name: withdraw_claim
+DELETE FROM journal
+ WHERE execution_id = :execution_id AND step = :step AND input = :input AND claim = :claim;
+
+-- name: list_entries
+SELECT step, input, run_id, claim, attempts, next_attempt_at, value, digest, bytes
+  FROM journal WHERE execution_id = :execution_id ORDER BY step, input;
+
+-- name: count_entries
+SELECT COUNT(*), SUM(CASE WHEN value IS NOT NULL OR digest IS NOT NULL THEN 1 ELSE 0 END)
+  FROM journal WHERE execution_id = :execution_id;
+
+-- name: collect_entries
+DELETE FROM journal WHERE execution_id = :execution_id;

@@ -1,0 +1,88 @@
+-- name: create_runs
+CREATE TABLE IF NOT EXISTS runs (
+  run_id       TEXT PRIMARY KEY,
+  fire_id      TEXT,
+  pipeline_id  TEXT,
+  execution_id TEXT,
+  status       TEXT NOT NULL,
+  holder       TEXT,
+  started_at   INTEGER NOT NULL,
+  record       TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- name: create_runs_by_start
+CREATE INDEX IF NOT EXISTS runs_by_start ON runs (started_at, run_id);
+
+-- name: create_runs_by_pipeline
+CREATE INDEX IF NOT EXISTS runs_by_pipeline ON runs (pipeline_id, started_at, run_id);
+
+-- name: open_run, durable
+-- Opens nothing unless the attempt took its owner in the statements before.
+INSERT INTO runs (run_id, fire_id, pipeline_id, execution_id, status, holder, started_at, record)
+SELECT :run_id, :fire_id, :pipeline_id, execution_id, 'running', :holder, :now, :record
+  FROM owners WHERE scope = :scope AND attempt = :run_id;
+
+-- name: insert_run, durable
+INSERT INTO runs (run_id, fire_id, pipeline_id, execution_id, status, holder, started_at, record)
+VALUES (:run_id, :fire_id, :pipeline_id, :execution_id, :status, NULL, :started_at, :record)
+ON CONFLICT (run_id) DO NOTHING;
+
+-- name: upsert_run
+-- History never goes back: a row that has ended stays as it is.
+INSERT INTO runs (run_id, fire_id, pipeline_id, execution_id, status, holder, started_at, record)
+VALUES (:run_id, :fire_id, :pipeline_id, :execution_id, :status, NULL, :started_at, :record)
+ON CONFLICT (run_id) DO UPDATE
+   SET status = excluded.status, record = excluded.record, execution_id = excluded.execution_id
+ WHERE runs.status IN ('pending', 'running', 'waiting');
+
+-- name: close_run, durable
+UPDATE runs SET status = :status, record = :record, holder = NULL
+ WHERE run_id = :run_id AND status IN ('pending', 'running', 'waiting');
+
+-- name: read_run
+SELECT r.record, r.status, h.pid, h.boot_id, COALESCE(l.lease_until, 0)
+  FROM runs AS r
+  LEFT JOIN holders AS h ON h.id = r.holder
+  LEFT JOIN leased_owners AS l ON l.attempt = r.run_id
+ WHERE r.run_id = :run_id;
+
+-- name: list_runs
+SELECT r.record, r.status, h.pid, h.boot_id, COALESCE(l.lease_until, 0)
+  FROM runs AS r
+  LEFT JOIN holders AS h ON h.id = r.holder
+  LEFT JOIN leased_owners AS l ON l.attempt = r.run_id
+ WHERE r.started_at >= :since ORDER BY r.started_at DESC, r.run_id DESC LIMIT :ceiling;
+
+-- name: list_pipeline_runs
+SELECT r.record, r.status, h.pid, h.boot_id, COALESCE(l.lease_until, 0)
+  FROM runs AS r
+  LEFT JOIN holders AS h ON h.id = r.holder
+  LEFT JOIN leased_owners AS l ON l.attempt = r.run_id
+ WHERE r.pipeline_id = :pipeline_id AND r.started_at >= :since
+ ORDER BY r.started_at DESC, r.run_id DESC LIMIT :ceiling;
+
+-- name: list_fire_runs
+SELECT r.record, r.status, h.pid, h.boot_id, COALESCE(l.lease_until, 0)
+  FROM runs AS r
+  LEFT JOIN holders AS h ON h.id = r.holder
+  LEFT JOIN leased_owners AS l ON l.attempt = r.run_id
+ WHERE r.fire_id = :fire_id ORDER BY r.started_at, r.run_id;
+
+-- name: run_pipelines
+SELECT DISTINCT pipeline_id FROM runs WHERE pipeline_id IS NOT NULL ORDER BY pipeline_id;
+
+-- name: orphaned_runs
+-- A running row is an orphan when no unexpired lease is its own; a waiting row holds none and is left alone.
+SELECT r.run_id, r.record FROM runs AS r
+ WHERE r.status = 'running'
+   AND NOT EXISTS (SELECT 1 FROM leased_owners AS l WHERE l.attempt = r.run_id AND l.lease_until > :now);
+
+-- name: reap_run, durable
+UPDATE runs SET status = 'partial_failure', record = :record, holder = NULL
+ WHERE run_id = :run_id AND status = 'running'
+   AND NOT EXISTS (SELECT 1 FROM leased_owners AS l WHERE l.attempt = :run_id AND l.lease_until > :now)
+RETURNING run_id;
+
+-- name: release_reaped, durable
+UPDATE owners SET attempt = NULL, holder = NULL, lease_end = NULL
+ WHERE attempt = :run_id AND EXISTS (SELECT 1 FROM runs WHERE run_id = :run_id AND status = 'partial_failure');
