@@ -55,7 +55,7 @@ def _problem(error: ErrorDetails, base: Loc, document: Any) -> Problem:
     if error["type"] == "by":
         by = found.get("by", MISSING)
         return Problem((*loc, "by"), shown(by), error["msg"])
-    if inner[-1:] == ("[key]",):
+    if error["type"] == "key":
         return Problem(loc[:-1], f"the key {shown(loc[-2])}", error["msg"])
     if error["type"] == "unknown_key":
         return _unknown(loc, error["ctx"]["known"], document)
@@ -64,10 +64,11 @@ def _problem(error: ErrorDetails, base: Loc, document: Any) -> Problem:
 
 def _place(loc: Loc) -> Loc:
     """`loc` without the way of paging that the validator puts behind `paginate`."""
-    if "paginate" not in loc:
-        return loc
-    at = loc.index("paginate") + 1
-    return (*loc[:at], *loc[at + 1 :])
+    if loc[:2] == ("source", "paginate"):
+        return (*loc[:2], *loc[3:])
+    if loc[:1] == ("table",) and loc[2:3] == ("paginate",):
+        return (*loc[:3], *loc[4:])
+    return loc
 
 
 def _unknown(loc: Loc, known: tuple[str, ...], pipeline: Any) -> Problem:

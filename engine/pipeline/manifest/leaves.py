@@ -41,7 +41,12 @@ def read_by(read: Callable[[Any], Any], allowed: str) -> cs.CoreSchema:
 
 def matching(pattern: str, allowed: str) -> cs.CoreSchema:
     """A text that `pattern` describes as a whole."""
-    return leaf(cs.str_schema(pattern=f"^(?:{pattern})$"), allowed)
+    return leaf(_whole_text(pattern), allowed)
+
+
+def key_matching(pattern: str, allowed: str) -> cs.CoreSchema:
+    """A key that `pattern` describes as a whole; its failure is told apart from its value's."""
+    return cs.custom_error_schema(_whole_text(pattern), custom_error_type="key", custom_error_message=allowed)
 
 
 def one_of(*values: str) -> cs.CoreSchema:
@@ -126,6 +131,10 @@ def is_url(text: str) -> bool:
         return parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 0) >= 0
     except ValueError:  # brackets that hold no address, or a port that is no number
         return False
+
+
+def _whole_text(pattern: str) -> cs.CoreSchema:
+    return cs.str_schema(pattern=f"^(?:{pattern})$")
 
 
 def _finite(value: Any) -> bool:

@@ -15,6 +15,7 @@ from engine.pipeline.manifest.leaves import (
     body,
     column_type,
     duration,
+    key_matching,
     leaf,
     matching,
     needed,
@@ -33,7 +34,7 @@ LATER_KINDS: Final = ("sql",)
 LATER_TABLES: Final = ("job", "dataset", "export")
 
 DAY_MS: Final = 86_400_000
-_NAME: Final = matching(r"[^\s\x00-\x1f](?:[^\x00-\x1f]*[^\s\x00-\x1f])?", "a name without control characters")
+_NAME: Final = (r"[^\s\x00-\x1f](?:[^\x00-\x1f]*[^\s\x00-\x1f])?", "a name, no spaces around it")
 _DOTTED: Final = matching(
     r"[^.\s][^.]*(?:\.[^.]+)*", 'keys joined by dots, such as "data.items", none of them empty (leave it out for none)'
 )
@@ -120,8 +121,8 @@ def _http() -> dict[str, cs.CoreSchema]:
         "records": _DOTTED,
         "paginate": _paginate(),
         "method": one_of("GET", "POST"),
-        "headers": _named(matching(_TOKEN, "the name of a header"), header),
-        "params": _named(cs.str_schema(), param()),
+        "headers": _named(key_matching(_TOKEN, "the name of a header"), header),
+        "params": _named(key_matching(r"[^\x00-\x1f]+", "the name of a request parameter"), param()),
         "body": body(),
         "timeout": duration(least_ms=1),
     }
@@ -159,12 +160,12 @@ def _table_keys(kind: str | None) -> dict[str, cs.CoreSchema]:
     column = _table({"type": column_type(), "class": one_of("drop", "null", "hash")})
     keys = {
         "name": needed(matching("[A-Za-z][A-Za-z0-9_]{0,63}", "1 to 64 letters, digits or '_', the first a letter")),
-        "primary_key": several(_NAME, "a list of column names, at least one"),
+        "primary_key": several(matching(*_NAME), "a list of column names, at least one"),
         "write_mode": one_of("append", "replace"),
-        "incremental": _NAME,
+        "incremental": matching(*_NAME),
         "allowed_lateness": duration(least_ms=0),
         "skip_unchanged": leaf(cs.bool_schema(), "true or false"),
-        "columns": _named(_NAME, column),
+        "columns": _named(key_matching(*_NAME), column),
     }
     return (
         {**keys, "since_param": matching(r"\S+", "the name of a request parameter")} if kind in {"http", None} else keys

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from engine.errors import ManifestInvalid, RunRetryTagUnretryable
-from engine.pipeline.manifest import find, load
+from engine.pipeline.manifest import load
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PROJECT = '[project]\nname = "shop"\n'
 PIPELINE = '[[pipeline]]\nid = "issues"\n'
@@ -15,6 +18,7 @@ SOURCE = '[pipeline.source]\nkind = "http"\nurl = "https://api.example.com/v1/is
 TABLE = '[[pipeline.table]]\nname = "issues"\n'
 GOOD = PROJECT + PIPELINE + SOURCE + TABLE
 AT = 'pipeline[0] "issues".'
+IN_SOURCE = AT + "source."
 IN_TABLE = AT + 'table[0] "issues".'
 
 
@@ -38,9 +42,11 @@ BAD = {
     "no project": (PIPELINE + SOURCE + TABLE, "project", "nothing", "a table"),
     "no project name": ("[project]\n" + PIPELINE + SOURCE + TABLE, "project.name", "nothing", "64 letters"),
     "project name": (GOOD.replace('"shop"', '"-shop"'), "project.name", '"-shop"', "first a letter or digit"),
-    "unknown project key": (GOOD.replace('"shop"\n', '"shop"\nsiteid = "x"\n'), "project.siteid", '"site_id"', "root"),
+    "unknown project key": (GOOD.replace('"shop"\n', '"shop"\nsiteid = "x"\n'),
+        "project.siteid", '"site_id"', "root"),
     "root": (GOOD.replace('"shop"\n', '"shop"\nroot = ""\n'), "project.root", '""', "a folder"),
-    "root placeholder": (GOOD.replace('"shop"\n', '"shop"\nroot = "${HOME}"\n'), "project.root", "HOME", "only in url"),
+    "root placeholder": (GOOD.replace('"shop"\n', '"shop"\nroot = "${HOME}"\n'),
+        "project.root", "HOME", "only in url"),
     "unknown table": (GOOD + "[pipelines]\n", "pipelines", 'mean "pipeline"', "destination, pipeline, project"),
     "jobs": (GOOD + '[[job]]\nname = "j"\n', "job", "a list", "not supported by this release"),
     "datasets": (GOOD + '[[dataset]]\nname = "j"\n', "dataset", "a list", "not supported by this release"),
@@ -54,89 +60,124 @@ BAD = {
         'pipeline[1] "Issues".id', '"Issues" again', "more than case",
     ),
     "no source": (PROJECT + PIPELINE + TABLE, AT + "source", "nothing", "a table"),
-    "no kind": (of_kind('url = "https://x"'), AT + "source.kind", "nothing", '"http", "file", "python"'),
-    "kind": (of_kind('kind = "htp"'), AT + "source.kind", '"htp"', '"http", "file", "python"'),
-    "kind sql": (of_kind('kind = "sql"\ndsn = "x"'), AT + "source.kind", '"sql"', "sql: not supported by this release"),
+    "no kind": (of_kind('url = "https://x"'), IN_SOURCE + "kind", "nothing", '"http", "file", "python"'),
+    "kind": (of_kind('kind = "htp"'), IN_SOURCE + "kind", '"htp"', '"http", "file", "python"'),
+    "kind sql": (of_kind('kind = "sql"\ndsn = "x"'),
+        IN_SOURCE + "kind", '"sql"', "sql: not supported by this release"),
     "no tables": (PROJECT + PIPELINE + SOURCE, AT + "table", "nothing", "[[pipeline.table]]"),
-    "one table": (PROJECT + PIPELINE + SOURCE + '[pipeline.table]\nname = "a"', AT + "table", "a table", "[[pipeline.ta"),
-    "unknown source key": (source('recods = "items"'), AT + "source.recods", 'mean "records"', "paginate, params"),
-    "another kind's key": (source('path = "a.csv"'), AT + "source.path", "of kind file, not of kind http", "records"),
-    "no url": (of_kind('kind = "http"'), AT + "source.url", "nothing", "an http or https URL"),
-    "url": (of_kind('kind = "http"\nurl = "ftp://x"'), AT + "source.url", '"ftp://x"', "an http or https URL"),
-    "url's brackets": (of_kind('kind = "http"\nurl = "http://[x"'), AT + "source.url", "[x", "an http or https URL"),
-    "url's port": (of_kind('kind = "http"\nurl = "http://x:99999"'), AT + "source.url", "99999", "an http or https URL"),
+    "one table": (PROJECT + PIPELINE + SOURCE + '[pipeline.table]\nname = "a"',
+        AT + "table", "a table", "[[pipeline.ta"),
+    "unknown source key": (source('recods = "items"'), IN_SOURCE + "recods", 'mean "records"', "paginate, params"),
+    "another kind's key": (source('path = "a.csv"'), IN_SOURCE + "path", "of kind file, not of kind http", "records"),
+    "no url": (of_kind('kind = "http"'), IN_SOURCE + "url", "nothing", "an http or https URL"),
+    "url": (of_kind('kind = "http"\nurl = "ftp://x"'), IN_SOURCE + "url", '"ftp://x"', "an http or https URL"),
+    "url's brackets": (of_kind('kind = "http"\nurl = "http://[x"'), IN_SOURCE + "url", "[x", "an http or https URL"),
+    "url's port": (of_kind('kind = "http"\nurl = "http://x:99999"'),
+        IN_SOURCE + "url", "99999", "an http or https URL"),
     "table's url": (table('url = "http://[x"'), IN_TABLE + "url", "[x", "relative to the source's"),
-    "records": (source('records = "a..b"'), AT + "source.records", '"a..b"', "keys joined by dots"),
-    "method": (source('method = "PUT"'), AT + "source.method", '"PUT"', '"GET", "POST"'),
-    "body with GET": (source("body = { a = 1 }"), AT + "source.body", "method GET", 'method = "POST"'),
-    "body's values": (source('method = "POST"\nbody = { a = 1979-05-27 }'), AT + "source.body", "a table", "texts"),
-    "headers": (source('headers = "x"'), AT + "source.headers", '"x"', "a table"),
-    "header's value": (source("headers = { A = 5 }"), AT + "source.headers.A", "5", "a text of one line"),
-    "header's line": (source('headers = { A = "x\\ny" }'), AT + "source.headers.A", "x\\ny", "a text of one line"),
-    "header's name": (source('headers = { "a b" = "x" }'), AT + 'source.headers."a b"', '"a b"', "the name of a header"),
-    "header twice": (source('headers = { A = "x", a = "y" }'), AT + "source.headers.a", '"a" again', '"A"'),
-    "params": (source("params = { a = [1] }"), AT + "source.params.a", "a list", "a text, a number"),
-    "param's date": (source("params = { a = 1979-05-27 }"), AT + "source.params.a", "1979-05-27", "quote a date"),
-    "timeout": (source('timeout = "30"'), AT + "source.timeout", '"30"', '"500ms", "30s"'),
-    "no timeout": (source('timeout = "0s"'), AT + "source.timeout", '"0s"', "above zero"),
-    "paginate": (source("paginate = 3"), AT + "source.paginate", "3", "a table"),
-    "paginate.by": (source('paginate = { by = "nxt" }'), AT + "source.paginate.by", '"nxt"', '"next-url", "link-header"'),
-    "no paginate.by": (source('paginate = { field = "n" }'), AT + "source.paginate.by", "nothing", '"next-url"'),
-    "next-url": (source('paginate = { by = "next-url" }'), AT + "source.paginate.field", "nothing", "joined by dots"),
-    "link-header": (source('paginate = { by = "link-header", field = "x" }'), AT + "source.paginate.field", "unknown", "by"),
-    "page": (source('paginate = { by = "page" }'), AT + "source.paginate.param", "nothing", "a request parameter"),
-    "page's start": (source('paginate = { by = "page", param = "p", start = -1 }'), AT + "source.paginate.start", "-1", "from 0"),
-    "page's size": (source('paginate = { by = "page", param = "p", size_param = "s" }'), AT + "source.paginate.size", "nothing", "beside size_param"),
-    "offset": (source('paginate = { by = "offset", param = "o", limit = 5 }'), AT + "source.paginate.limit_param", "nothing", "a request parameter"),
-    "offset's limit": (source('paginate = { by = "offset", param = "o", limit_param = "l", limit = 0 }'), AT + "source.paginate.limit", "0", "from 1"),
-    "token": (source('paginate = { by = "token", field = "f" }'), AT + "source.paginate.param", "nothing", "a request parameter"),
-    "attempts": (source("retry = { attempts = 0 }"), AT + "source.retry.attempts", "0", "from 1"),
-    "attempts' type": (source("retry = { attempts = true }"), AT + "source.retry.attempts", "true", "a whole number"),
-    "base_ms": (source("retry = { base_ms = -1 }"), AT + "source.retry.base_ms", "-1", "from 0"),
-    "factor": (source("retry = { factor = 0.5 }"), AT + "source.retry.factor", "0.5", "from 1"),
-    "factor's infinity": (source("retry = { factor = inf }"), AT + "source.retry.factor", "Infinity", "from 1"),
-    "backoff": (source('retry = { backoff = "linear" }'), AT + "source.retry.backoff", '"linear"', '"fixed"'),
-    "no retry_on": (source("retry = { retry_on = [] }"), AT + "source.retry.retry_on", "an empty list", '"Transient"'),
-    "retry key": (source("retry = { tries = 3 }"), AT + "source.retry.tries", "an unknown key", "attempts"),
-    "table name": (table("").replace('name = "issues"', 'name = "_a"'), AT + 'table[0] "_a".name', '"_a"', "first a letter"),
+    "records": (source('records = "a..b"'), IN_SOURCE + "records", '"a..b"', "keys joined by dots"),
+    "method": (source('method = "PUT"'), IN_SOURCE + "method", '"PUT"', '"GET", "POST"'),
+    "body with GET": (source("body = { a = 1 }"), IN_SOURCE + "body", "method GET", 'method = "POST"'),
+    "body's values": (source('method = "POST"\nbody = { a = 1979-05-27 }'), IN_SOURCE + "body", "a table", "texts"),
+    "headers": (source('headers = "x"'), IN_SOURCE + "headers", '"x"', "a table"),
+    "header's value": (source("headers = { A = 5 }"), IN_SOURCE + "headers.A", "5", "a text of one line"),
+    "header's line": (source('headers = { A = "x\\ny" }'), IN_SOURCE + "headers.A", "x\\ny", "a text of one line"),
+    "header's name": (source('headers = { "a b" = "x" }'),
+        IN_SOURCE + 'headers."a b"', '"a b"', "the name of a header"),
+    "header twice": (source('headers = { A = "x", a = "y" }'), IN_SOURCE + "headers.a", '"a" again', '"A"'),
+    "params": (source("params = { a = [1] }"), IN_SOURCE + "params.a", "a list", "a text, a number"),
+    "param's date": (source("params = { a = 1979-05-27 }"), IN_SOURCE + "params.a", "1979-05-27", "quote a date"),
+    "timeout": (source('timeout = "30"'), IN_SOURCE + "timeout", '"30"', '"500ms", "30s"'),
+    "no timeout": (source('timeout = "0s"'), IN_SOURCE + "timeout", '"0s"', "above zero"),
+    "paginate": (source("paginate = 3"), IN_SOURCE + "paginate", "3", "a table"),
+    "paginate.by": (source('paginate = { by = "nxt" }'),
+        IN_SOURCE + "paginate.by", '"nxt"', '"next-url", "link-header"'),
+    "no paginate.by": (source('paginate = { field = "n" }'), IN_SOURCE + "paginate.by", "nothing", '"next-url"'),
+    "next-url": (source('paginate = { by = "next-url" }'), IN_SOURCE + "paginate.field", "nothing", "joined by dots"),
+    "link-header": (source('paginate = { by = "link-header", field = "x" }'),
+        IN_SOURCE + "paginate.field", "unknown", "by"),
+    "page": (source('paginate = { by = "page" }'), IN_SOURCE + "paginate.param", "nothing", "a request parameter"),
+    "page's start": (source('paginate = { by = "page", param = "p", start = -1 }'),
+        IN_SOURCE + "paginate.start", "-1", "from 0"),
+    "page's size": (source('paginate = { by = "page", param = "p", size_param = "s" }'),
+        IN_SOURCE + "paginate.size", "nothing", "beside size_param"),
+    "offset": (source('paginate = { by = "offset", param = "o", limit = 5 }'),
+        IN_SOURCE + "paginate.limit_param", "nothing", "a request parameter"),
+    "offset's limit": (source('paginate = { by = "offset", param = "o", limit_param = "l", limit = 0 }'),
+        IN_SOURCE + "paginate.limit", "0", "from 1"),
+    "token": (source('paginate = { by = "token", field = "f" }'),
+        IN_SOURCE + "paginate.param", "nothing", "a request parameter"),
+    "attempts": (source("retry = { attempts = 0 }"), IN_SOURCE + "retry.attempts", "0", "from 1"),
+    "attempts' type": (source("retry = { attempts = true }"), IN_SOURCE + "retry.attempts", "true", "a whole number"),
+    "base_ms": (source("retry = { base_ms = -1 }"), IN_SOURCE + "retry.base_ms", "-1", "from 0"),
+    "factor": (source("retry = { factor = 0.5 }"), IN_SOURCE + "retry.factor", "0.5", "from 1"),
+    "factor's infinity": (source("retry = { factor = inf }"), IN_SOURCE + "retry.factor", "Infinity", "from 1"),
+    "backoff": (source('retry = { backoff = "linear" }'), IN_SOURCE + "retry.backoff", '"linear"', '"fixed"'),
+    "no retry_on": (source("retry = { retry_on = [] }"),
+        IN_SOURCE + "retry.retry_on", "an empty list", '"Transient"'),
+    "retry key": (source("retry = { tries = 3 }"), IN_SOURCE + "retry.tries", "an unknown key", "attempts"),
+    "table name": (table("").replace('name = "issues"', 'name = "_a"'),
+        AT + 'table[0] "_a".name', '"_a"', "first a letter"),
     "long table name": (table("").replace('name = "issues"', f'name = "{"a" * 65}"'), ".name", '"aaaa', "1 to 64"),
-    "same table name": (GOOD + TABLE.replace("issues", "Issues"), AT + 'table[1] "Issues".name', "again", "more than case"),
+    "same table name": (GOOD + TABLE.replace("issues", "Issues"),
+        AT + 'table[1] "Issues".name', "again", "more than case"),
     "table's kind": (table('kind = "file"'), IN_TABLE + "kind", "only [pipeline.source] takes", "primary_key"),
     "unknown table key": (table('primarykey = ["id"]'), IN_TABLE + "primarykey", 'mean "primary_key"', "incremental"),
     "primary_key": (table('primary_key = "id"'), IN_TABLE + "primary_key", '"id"', "a list of column names"),
     "empty primary_key": (table("primary_key = []"), IN_TABLE + "primary_key", "an empty list", "at least one"),
     "injected key": (table('primary_key = ["id", "_Run_ID"]'), IN_TABLE + "primary_key[1]", '"_Run_ID"', "_row_seq"),
     "key twice": (table('primary_key = ["id", "ID"]'), IN_TABLE + "primary_key[1]", '"ID" again', "more than case"),
-    "dropped key": (table('primary_key = ["id"]\ncolumns = { id = { class = "drop" } }'), IN_TABLE + "columns.id.class", '"drop"', "part of the primary key"),
+    "dropped key": (table('primary_key = ["id"]\ncolumns = { id = { class = "drop" } }'),
+        IN_TABLE + "columns.id.class", '"drop"', "part of the primary key"),
     "write_mode": (table('write_mode = "merge"'), IN_TABLE + "write_mode", '"merge"', '"append", "replace"'),
-    "replace with watermark": (table('write_mode = "replace"\nincremental = "u"'), IN_TABLE + "incremental", "replace", "no watermark"),
-    "injected watermark": (table('incremental = "_ingested_at"'), IN_TABLE + "incremental", "_ingested_at", "of the source"),
-    "since_param alone": (table('since_param = "since"'), IN_TABLE + "since_param", "without incremental", "beside incremental"),
-    "lateness alone": (table('allowed_lateness = "5m"'), IN_TABLE + "allowed_lateness", "without incremental", "beside"),
+    "replace with watermark": (table('write_mode = "replace"\nincremental = "u"'),
+        IN_TABLE + "incremental", "replace", "no watermark"),
+    "injected watermark": (table('incremental = "_ingested_at"'),
+        IN_TABLE + "incremental", "_ingested_at", "of the source"),
+    "since_param alone": (table('since_param = "since"'),
+        IN_TABLE + "since_param", "without incremental", "beside incremental"),
+    "lateness alone": (table('allowed_lateness = "5m"'),
+        IN_TABLE + "allowed_lateness", "without incremental", "beside"),
     "lateness": (table('incremental = "u"\nallowed_lateness = 300'), IN_TABLE + "allowed_lateness", "300", '"5m"'),
-    "since_param of a file": (of_kind('kind = "file"\npath = "a.csv"') + 'incremental = "u"\nsince_param = "s"', IN_TABLE + "since_param", "of kind http", "primary_key"),
+    "since_param of a file": (of_kind('kind = "file"\npath = "a.csv"') + 'incremental = "u"\nsince_param = "s"',
+        IN_TABLE + "since_param", "of kind http", "primary_key"),
     "skip_unchanged": (table('skip_unchanged = "no"'), IN_TABLE + "skip_unchanged", '"no"', "true or false"),
     "column type": (table('columns = { a = { type = "int" } }'), IN_TABLE + "columns.a.type", '"int"', '"int64"'),
     "decimal": (table('columns = { a = { type = "decimal(39,2)" } }'), IN_TABLE + "columns.a.type", "39", "p <= 38"),
-    "decimal's scale": (table('columns = { a = { type = "decimal(4,5)" } }'), IN_TABLE + "columns.a.type", "5", "s <= p"),
-    "column class": (table('columns = { a = { class = "mask" } }'), IN_TABLE + "columns.a.class", '"mask"', '"drop", "null", "hash"'),
+    "decimal's scale": (table('columns = { a = { type = "decimal(4,5)" } }'),
+        IN_TABLE + "columns.a.type", "5", "s <= p"),
+    "column class": (table('columns = { a = { class = "mask" } }'),
+        IN_TABLE + "columns.a.class", '"mask"', '"drop", "null", "hash"'),
     "column key": (table('columns = { a = { typ = "bool" } }'), IN_TABLE + "columns.a.typ", 'mean "type"', "class"),
-    "injected column": (table('columns = { _site_id = { type = "bool" } }'), IN_TABLE + "columns._site_id", "_site_id", "of the source"),
-    "columns alike": (table('columns = { a = { type = "bool" }, A = { type = "bool" } }'), IN_TABLE + "columns.A", "again", '"a"'),
-    "no pepper": (table('columns = { a = { class = "hash" } }'), IN_TABLE + "columns.a.class", "without a pepper", "CONTEXTFUL_PEPPER"),
-    "placeholder elsewhere": (source('records = "${A}"'), AT + "source.records", "${A}", "only in url"),
-    "placeholder in a key": (source('params = { "${A}" = 1 }'), AT + 'source.params."${A}"', "in a key", "only in url"),
-    "misspelt placeholder": (source('headers = { A = "${1}" }'), AT + "source.headers.A", "${1}", "${NAME}, the name of"),
-    "no path": (of_kind('kind = "file"'), AT + "source.path", "nothing", "path or glob"),
-    "no suffix": (of_kind('kind = "file"\npath = "data/*.gz"'), AT + "source.format", "does not tell", '"csv", "jsonl"'),
-    "format": (of_kind('kind = "file"\npath = "a"\nformat = "xml"'), AT + "source.format", '"xml"', '"parquet"'),
-    "no entry": (of_kind('kind = "python"'), AT + "source.entry", "nothing", "package.module:callable"),
-    "entry": (of_kind('kind = "python"\nentry = "shop.sources"'), AT + "source.entry", "shop", "package.module:callable"),
-    "destination's kind": (destination("").replace('kind = "http"\nurl = "https://pay', 'kind = "smtp"\nurl = "https://pay'), 'destination[0] "pay".kind', '"smtp"', '"http"'),
-    "destination's url": (destination("").replace("https://pay", "pay"), 'destination[0] "pay".url', '"pay.', "http or https"),
+    "injected column": (table('columns = { _site_id = { type = "bool" } }'),
+        IN_TABLE + "columns._site_id", "_site_id", "of the source"),
+    "columns alike": (table('columns = { a = { type = "bool" }, A = { type = "bool" } }'),
+        IN_TABLE + "columns.A", "again", '"a"'),
+    "no pepper": (table('columns = { a = { class = "hash" } }'),
+        IN_TABLE + "columns.a.class", "without a pepper", "CONTEXTFUL_PEPPER"),
+    "placeholder elsewhere": (source('records = "${A}"'), IN_SOURCE + "records", "${A}", "only in url"),
+    "placeholder in a key": (source('params = { "${A}" = 1 }'),
+        IN_SOURCE + 'params."${A}"', "in a key", "only in url"),
+    "misspelt placeholder": (source('headers = { A = "${1}" }'),
+        IN_SOURCE + "headers.A", "${1}", "${NAME}, the name of"),
+    "no path": (of_kind('kind = "file"'), IN_SOURCE + "path", "nothing", "path or glob"),
+    "no suffix": (of_kind('kind = "file"\npath = "data/*.gz"'),
+        IN_SOURCE + "format", "does not tell", '"csv", "jsonl"'),
+    "format": (of_kind('kind = "file"\npath = "a"\nformat = "xml"'), IN_SOURCE + "format", '"xml"', '"parquet"'),
+    "no entry": (of_kind('kind = "python"'), IN_SOURCE + "entry", "nothing", "package.module:callable"),
+    "entry": (of_kind('kind = "python"\nentry = "shop.sources"'),
+        IN_SOURCE + "entry", "shop", "package.module:callable"),
+    "destination's kind": (
+        destination("").replace('kind = "http"\nurl = "https://pay', 'kind = "smtp"\nurl = "https://pay'),
+        'destination[0] "pay".kind', '"smtp"', '"http"',
+    ),
+    "destination's url": (destination("").replace("https://pay", "pay"),
+        'destination[0] "pay".url', '"pay.', "http or https"),
     "destination's window": (destination('dedup_window = "1w"'), 'destination[0] "pay".dedup_window', '"1w"', '"1d"'),
-    "destination's refusals": (destination("refusals = [200]"), 'destination[0] "pay".refusals', "a list", "400 to 599"),
-    "destination's header": (destination('idempotency_header = "a b"'), 'destination[0] "pay".idempotency_header', "a b", "header"),
+    "destination's refusals": (destination("refusals = [200]"),
+        'destination[0] "pay".refusals', "a list", "400 to 599"),
+    "destination's header": (destination('idempotency_header = "a b"'),
+        'destination[0] "pay".idempotency_header', "a b", "header"),
     "destination's key": (destination("window = 1"), 'destination[0] "pay".window', "unknown", "dedup_window"),
 }  # fmt: skip
 
@@ -180,51 +221,8 @@ def test_all_mistakes_of_a_file_are_told_at_once(tmp_path):
     places = [problem.split(": found ")[0] for problem in error.problems]
     assert sorted(places) == sorted([
         "project.name", 'destination[0] "a".kind', 'destination[0] "a".url', IN_TABLE + "primary_key",
-        IN_TABLE + "incremental", AT + "source.url",
+        IN_TABLE + "incremental", IN_SOURCE + "url",
     ])  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [("[project]\nname = \n", "line 2, column 8"), ('[project]\nname = "a', "line 2, column 10"), ("a = [\n", "line 2, column 1")],
-)  # fmt: skip
-def test_a_syntax_error_names_line_and_column(tmp_path, text, place):
-    assert place in str(refusal(tmp_path, text))
-
-
-def test_a_file_that_is_no_text_is_told(tmp_path):
-    path = tmp_path / "contextful.toml"
-    path.write_bytes(b"a = '\xff'")
-
-    with pytest.raises(ManifestInvalid, match="no UTF-8 at byte 5"):
-        load(path, {})
-
-
-@pytest.mark.parametrize(
-    "text", ["a = " + "[" * 5000, "a = " + "9" * 5000, f"a = 0x{'f' * 9000}", "[" + "a." * 3000 + "a]"]
-)
-def test_absurd_texts_are_refused_like_any_other(tmp_path, text):
-    refusal(tmp_path, text)
-
-
-def test_a_missing_file_names_what_writes_one(tmp_path):
-    with pytest.raises(ManifestInvalid, match="contextful init"):
-        load(tmp_path / "contextful.toml", {})
-
-
-def test_the_nearest_manifest_upward_is_found(tmp_path):
-    (tmp_path / "contextful.toml").touch()
-    inner = tmp_path / "a" / "b"
-    inner.mkdir(parents=True)
-
-    assert find(inner) == tmp_path / "contextful.toml"
-
-
-def test_where_no_manifest_is_found_the_search_is_told(tmp_path):
-    with pytest.raises(ManifestInvalid, match="contextful init") as refused:
-        find(tmp_path)
-
-    assert str(tmp_path) in str(refused.value)
 
 
 @pytest.mark.clause("run.retry.unretryable-tag")
@@ -237,7 +235,7 @@ def test_a_tag_that_no_schedule_retries_is_refused_at_load(tmp_path, tag):
         load(path, {})
 
     assert refused.value.found == tag
-    assert AT + "source.retry.retry_on[1]" in str(refused.value)
+    assert IN_SOURCE + "retry.retry_on[1]" in str(refused.value)
 
 
 def test_an_unretryable_tag_among_other_mistakes_is_told_with_them(tmp_path):
