@@ -10,8 +10,6 @@ import re
 from typing import Final
 
 TABLE_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
-INJECTED: Final = ("_ingested_at", "_run_id", "_site_id", "_commit_seq", "_row_seq")
-"""The columns a commit writes behind a part's own."""
 
 
 def usable(table: str) -> bool:
@@ -42,6 +40,11 @@ def parts(table: str) -> str:
 def schema(table: str) -> str:
     """The cached schema of `table`."""
     return f"{table}/schema.json"
+
+
+def lock(table: str) -> str:
+    """What local committers of `table` take turns by."""
+    return f"{table}/.lock"
 
 
 def table_of(name: str) -> str:

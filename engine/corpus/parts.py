@@ -1,0 +1,123 @@
+"""Parts: staged batches written as Parquet with the columns a commit injects.
+
+Measured on 200 parts of 1,000 rows and 8 columns (4 of them text), one core, milliseconds and megabytes in all:
+uncompressed 98 and 29, snappy 127 and 7.9, lz4 141 and 8.3, zstd level 1 274 and 4.7; a dictionary on every column
+adds 50 ms and saves nothing at this size. So: snappy, and statistics (20 ms) for the source's own columns, which other
+readers prune by. The injected columns, nearly constant, cost as much as all others when they are written as those;
+handed over as dictionaries and deltas they cost 20 ms. The bytes are a function of the rows and the marker alone,
+under one build.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.corpus import layout
+from engine.corpus.marker import Committer, Marker, Part
+from engine.corpus.schema import INJECTED, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from concurrent.futures import Future
+
+    from engine.corpus.schema import Schema
+    from engine.pipeline.stage import StagedPart
+    from engine.ports import Objects
+
+ENCODERS: Final = 2
+"""Threads that decode and encode; one part more than these is in memory before the store takes it."""
+_CONSTANT: Final = ["_run_id", "_site_id"]
+_DELTAS: Final = dict.fromkeys(["_ingested_at", "_commit_seq", "_row_seq"], "DELTA_BINARY_PACKED")
+
+
+def names(staged: Sequence[StagedPart], *, by: Committer, table: str) -> list[str]:
+    """The objects `written` makes for the commit `by`: a staged part without rows has none."""
+    return [layout.part(table, by.commit_id, part.ordinal) for part in staged if part.rows]
+
+
+def written(objects: Objects, staged: Sequence[StagedPart], *, marker: Marker, table: str) -> tuple[Part, ...]:
+    """Write each staged part as `marker`'s and return what the marker shall name, on disk."""
+    made: list[Part] = []
+
+    def contents() -> Iterator[tuple[str, bytes]]:
+        for name, rows, content in _encoded(staged, marker=marker, table=table):
+            made.append(Part(name, rows, len(content), hashlib.sha256(content).hexdigest()))
+            yield name, content
+
+    objects.put_all(contents())
+    return tuple(made)
+
+
+def _encoded(staged: Sequence[StagedPart], *, marker: Marker, table: str) -> Iterator[tuple[str, int, bytes]]:
+    """Name, rows and Parquet bytes of each part, in order, made a few ahead."""
+    first, injected = 0, _Injected.of(marker)
+    ahead: deque[tuple[str, int, Future[bytes]]] = deque()
+    with ThreadPoolExecutor(ENCODERS, thread_name_prefix="encode") as pool:
+        for part in filter(lambda part: part.rows, staged):
+            name = layout.part(table, marker.by.commit_id, part.ordinal)
+            ahead.append(
+                (name, part.rows, pool.submit(_parquet, part, schema=marker.schema, injected=injected, first=first))
+            )
+            first += part.rows
+            if len(ahead) > ENCODERS:
+                yield _finished(ahead)
+        while ahead:
+            yield _finished(ahead)
+
+
+def _finished(ahead: deque[tuple[str, int, Future[bytes]]]) -> tuple[str, int, bytes]:
+    name, rows, content = ahead.popleft()
+    return name, rows, content.result()
+
+
+def _parquet(part: StagedPart, *, schema: Schema, injected: _Injected, first: int) -> bytes:
+    batch = cast(part.load(), schema)
+    own = batch.schema.names
+    table = pa.Table.from_arrays(
+        [*batch.columns, *injected.columns(first=first, rows=part.rows)], names=[*own, *INJECTED]
+    )
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="snappy", use_dictionary=_CONSTANT, column_encoding=_DELTAS,  # type: ignore[arg-type] # the stubs know bool only
+                   write_statistics=own, store_schema=False)  # fmt: skip
+    return sink.getvalue().to_pybytes()
+
+
+@dataclass(frozen=True, slots=True)
+class _Injected:
+    """The injected columns of one commit: made once, since a scalar costs as much as many rows."""
+
+    instant: pa.TimestampScalar[Any, Any]
+    run: pa.Array[Any]
+    site: pa.Array[Any]
+    seq: pa.Int64Scalar
+    zero: pa.Int32Scalar
+
+    @classmethod
+    def of(cls, marker: Marker) -> _Injected:
+        return cls(
+            instant=pa.scalar(marker.committed_at * 1000, pa.timestamp("us", tz="UTC")),
+            run=pa.array([marker.by.run_id], pa.string()),
+            site=pa.array([marker.by.site_id], pa.string()),
+            seq=pa.scalar(marker.seq, pa.int64()),
+            zero=pa.scalar(0, pa.int32()),
+        )
+
+    def columns(self, *, first: int, rows: int) -> list[pa.Array[Any]]:
+        """As `INJECTED` names them, for the rows from number `first` of the commit on."""
+        always = pa.repeat(self.zero, rows)
+        numbers = pa.py_buffer(array("q", range(first, first + rows)))
+        return [
+            pa.repeat(self.instant, rows),
+            pa.DictionaryArray.from_arrays(always, self.run),
+            pa.DictionaryArray.from_arrays(always, self.site),
+            pa.repeat(self.seq, rows),
+            pa.Array.from_buffers(pa.int64(), rows, [None, numbers]),
+        ]

@@ -1,0 +1,123 @@
+"""A table as its readers see it: the SQL of the view over the parts that its markers name.
+
+Every part holds exactly the columns of its own marker's schema. Each is cast to the newest marker's explicitly, since
+`union_by_name` lets DuckDB choose: it rounds BIGINT beside DOUBLE and turns INT beside text into text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import TYPE_CHECKING, Final
+
+from engine.corpus.marker import Marker, history
+from engine.corpus.types import decimal_digits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from engine.corpus.schema import Column, Schema
+    from engine.ports import Objects
+
+_INSTANT: Final = "TIMESTAMP WITH TIME ZONE"
+SQL_TYPES: Final = {
+    "string": "VARCHAR", "int64": "BIGINT", "float64": "DOUBLE", "bool": "BOOLEAN", "date": "DATE",
+    "timestamp": _INSTANT, "bytes": "BLOB", "json": "JSON",
+}  # fmt: skip
+INJECTED: Final = (
+    ("_ingested_at", _INSTANT), ("_run_id", "VARCHAR"), ("_site_id", "VARCHAR"), ("_commit_seq", "BIGINT"),
+    ("_row_seq", "BIGINT"),
+)  # fmt: skip
+_LATEST: Final = "ORDER BY _ingested_at DESC, _commit_seq DESC, _row_seq DESC"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A table at an instant: the newest marker by then, and those whose rows it leaves visible.
+
+    A table whose first commit came later has no `newest`; `first` still tells its columns.
+    """
+
+    table: str
+    first: Marker
+    newest: Marker | None
+    visible: tuple[Marker, ...]
+
+    @property
+    def schema(self) -> Schema:
+        """The columns readers see."""
+        return (self.newest or self.first).schema
+
+    @property
+    def primary_key(self) -> tuple[str, ...]:
+        """The columns whose latest row alone is read; none: every row is."""
+        return tuple(name for name in (self.newest or self.first).primary_key if name in self.schema)
+
+    @property
+    def columns(self) -> list[tuple[str, str]]:
+        """Name and SQL type of every column a reader finds, the injected ones last."""
+        return [(column.name, sql_type(column.type)) for column in self.schema.columns] + list(INJECTED)
+
+    @property
+    def parts(self) -> list[str]:
+        """The objects of every visible part."""
+        return [part.name for marker in self.visible for part in marker.parts]
+
+
+def snapshot(objects: Objects, table: str, *, as_of: int | None = None) -> Snapshot | None:
+    """`table` with every commit up to the instant `as_of`, inclusive; None when it has no commit at all."""
+    markers = list(history(objects, table))
+    if not markers:
+        return None
+    within = list(takewhile(lambda marker: as_of is None or marker.committed_at <= as_of, markers))
+    start = max((n for n, marker in enumerate(within) if marker.replaces), default=0)
+    return Snapshot(table, markers[0], within[-1] if within else None, tuple(within[start:]))
+
+
+def view(snapshot: Snapshot, *, objects: Objects) -> str:
+    """The statement that makes `snapshot` a view under the table's name."""
+    alike: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for marker in snapshot.visible:
+        columns = tuple((column.name, column.type) for column in marker.schema.columns)
+        alike.setdefault(columns, []).extend(str(objects.local(part.name)) for part in marker.parts)
+    selects = [_select(snapshot.schema, dict(columns), files) for columns, files in alike.items() if files]
+    rows = " UNION ALL ".join(selects) or _nothing(snapshot)
+    return f"CREATE VIEW {quoted(snapshot.table)} AS {_latest(rows, snapshot.primary_key)}"
+
+
+def sql_type(logical: str) -> str:
+    """DuckDB's name of a logical type."""
+    return logical.upper() if decimal_digits(logical) else SQL_TYPES[logical]
+
+
+def quoted(name: str) -> str:
+    """`name` as an identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literals(texts: Sequence[str]) -> str:
+    """`texts` as a list of SQL strings."""
+    return "[" + ", ".join("'" + text.replace("'", "''") + "'" for text in texts) + "]"
+
+
+def _select(schema: Schema, present: dict[str, str], files: list[str]) -> str:
+    own = [_cast(column, present=column.name in present) for column in schema.columns]
+    columns = ", ".join([*own, *(name for name, _ in INJECTED)])
+    return f"SELECT {columns} FROM read_parquet({literals(files)}, hive_partitioning = false)"  # noqa: S608 - quoted
+
+
+def _cast(column: Column, *, present: bool) -> str:
+    source = quoted(column.name) if present else "NULL"
+    return f"CAST({source} AS {sql_type(column.type)}) AS {quoted(column.name)}"
+
+
+def _nothing(snapshot: Snapshot) -> str:
+    columns = ", ".join(f"CAST(NULL AS {kind}) AS {quoted(name)}" for name, kind in snapshot.columns)
+    return f"SELECT {columns} WHERE false"
+
+
+def _latest(rows: str, primary_key: tuple[str, ...]) -> str:
+    if not primary_key:
+        return rows
+    keys = ", ".join(quoted(name) for name in primary_key)
+    return f"SELECT * FROM ({rows}) QUALIFY row_number() OVER (PARTITION BY {keys} {_LATEST}) = 1"  # noqa: S608 - quoted

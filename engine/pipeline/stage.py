@@ -1,0 +1,122 @@
+"""A run's stage: what it has pulled and not yet committed, one file a pull, in local scratch.
+
+The files hold the recorded bytes as they are and are never synced: the journal has them too, and a machine that loses
+its scratch replays them. A stage knows the schema its rows add up to; the table's own learns of it at the commit.
+"""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from engine.corpus.schema import Schema
+from engine.errors import StorageUnusable
+from engine.pipeline.recording import decode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from engine.pipeline.recording import PullMeta
+
+
+@dataclass(frozen=True, slots=True)
+class StagedPart:
+    """One staged pull: its place in the run, the rows and bytes of its file."""
+
+    ordinal: int
+    path: Path
+    rows: int
+    size: int
+
+    def load(self) -> pa.RecordBatch:
+        """The rows, decoded from the file."""
+        batch, _ = decode(self.path.read_bytes())
+        return batch
+
+
+class Stage:
+    """The staged parts of run `run_id` for `table`, below `root`/staged.
+
+    `standing` is the table's schema when the run began. What an earlier life of the run left is removed: its recorded
+    pulls are staged again.
+    """
+
+    def __init__(self, root: Path, *, run_id: str, table: str, standing: Schema) -> None:
+        self._folder = root / "staged" / run_id
+        self._table = table
+        self._standing = standing
+        self._own = Schema()
+        self._parts: list[StagedPart] = []
+        self._downgrades: dict[str, dict[str, Any]] = {}
+        self.discard()
+
+    @property
+    def parts(self) -> tuple[StagedPart, ...]:
+        """What is staged, in the order of the pulls."""
+        return tuple(self._parts)
+
+    @property
+    def schema(self) -> Schema:
+        """What the staged rows add up to, the table's own columns aside."""
+        return self._own
+
+    @property
+    def downgrades(self) -> tuple[dict[str, Any], ...]:
+        """The columns that landed as something less than the source had, each once."""
+        return tuple(self._downgrades.values())
+
+    @property
+    def rows(self) -> int:
+        """Rows staged."""
+        return sum(part.rows for part in self._parts)
+
+    @property
+    def size(self) -> int:
+        """Bytes staged."""
+        return sum(part.size for part in self._parts)
+
+    def add(self, recorded: bytes) -> StagedPart:
+        """Stage one recorded pull whole (run.own.backpressure); its rows need not stay in memory afterwards.
+
+        Raise `StoreSchemaIncompatible` against the table's schema or the run's earlier pulls, `LateType` for a type
+        declared too late: then nothing of the pull is staged (run.own.stage-schema).
+        """
+        batch, meta = decode(recorded)
+        ordinal = len(self._parts)
+        own = self._merged(meta, place=f"pull {ordinal + 1} of run {self._folder.name}")
+        part = StagedPart(ordinal, self._folder / f"{ordinal:06}.arrow", batch.num_rows, len(recorded))
+        self._write(part.path, recorded)
+        self._own = own
+        self._parts.append(part)
+        for downgrade in meta.downgrades:
+            self._downgrades.setdefault(downgrade.path, asdict(downgrade))
+        return part
+
+    def discard(self) -> None:
+        """Remove every staged file (run.own.stage-discard); to repeat it is harmless."""
+        with _refusing(self._folder), suppress(FileNotFoundError):
+            shutil.rmtree(self._folder)
+
+    def _merged(self, meta: PullMeta, *, place: str) -> Schema:
+        self._own.refuse_late_types(meta.types, table=self._table)
+        own = self._own.merged(meta.schema, table=self._table, place=place)
+        self._standing.merged(own, table=self._table, place=place)
+        return own
+
+    def _write(self, path: Path, content: bytes) -> None:
+        with _refusing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+
+
+@contextmanager
+def _refusing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as refusal:
+        raise StorageUnusable(place=str(path), reason=refusal.strerror or str(refusal)) from refusal
