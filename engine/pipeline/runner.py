@@ -1,0 +1,156 @@
+"""A fire: one execution of one pipeline over its tables, in manifest order. One table failing stops no other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from engine.errors import NOT_NOW, Config, ContextfulError, ExecutionLive
+from engine.fires import Fires, keyed_fire_id
+from engine.pipeline.table_run import TableRun, Watcher, scope_of
+from engine.shapes import FireState, RunStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from engine.host import Engine
+    from engine.pipeline.declaration import Pipeline, Table
+    from engine.pipeline.source import Secrets
+    from engine.runs import RunRow
+
+RUN_ID_LIMIT = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a fire ended: its runs, and what refused a table before it had one."""
+
+    fire_id: str
+    state: FireState
+    runs: tuple[RunRow, ...]
+    refusals: tuple[ContextfulError, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """0 when every table succeeded; 75 when nothing is wrong but not now; else 1, or what the refusal says."""
+        if self.state is FireState.COMPLETED:
+            return 0
+        failed = any(run.status is not RunStatus.SUCCESS for run in self.runs)
+        codes = {refusal.exit_code for refusal in self.refusals}
+        if codes == {NOT_NOW} and not failed:
+            return NOT_NOW
+        return max(codes - {NOT_NOW}, default=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a fire was asked for. `await_live` waits a live owner out and tells whether to try once more."""
+
+    pipeline: Pipeline
+    tables: tuple[Table, ...]
+    run_id: str | None = None
+    idempotency_key: str | None = None
+    await_live: Callable[[ExecutionLive], bool] = lambda _: False
+
+
+def fire(engine: Engine, request: Request, *, secrets: Secrets, watcher: Watcher) -> Outcome:
+    """Fire the request, or return what an earlier fire of the same idempotency key came to."""
+    fires = Fires(engine.profile.database)
+    fire_id = _fire_id(engine, request)
+    engine.leases.register()
+    fires.fail_dead(but=fire_id)
+    standing = fires.request(fire_id, pipeline_id=request.pipeline.id)
+    if not fires.begin(fire_id, holder=engine.leases.holder):
+        runs = tuple(engine.runs.of_fire(fire_id))
+        return Outcome(fire_id, standing.state, runs)
+    try:
+        outcome = _run_tables(engine, request, fire_id, secrets=secrets, watcher=watcher)
+    except KeyboardInterrupt:
+        fires.end(fire_id, FireState.CANCELED)
+        raise
+    except BaseException:
+        fires.end(fire_id, FireState.FAILED)
+        raise
+    fires.end(fire_id, outcome.state)
+    return outcome
+
+
+def tables_of(pipeline: Pipeline, *, named: str | None) -> tuple[Table, ...]:
+    """The tables a fire is asked for. Raise `Config` naming what exists for one the pipeline does not have."""
+    if named is None:
+        return pipeline.tables
+    chosen = tuple(table for table in pipeline.tables if table.name == named)
+    if not chosen:
+        known = ", ".join(table.name for table in pipeline.tables)
+        raise Config(f"pipeline {pipeline.id} has no table {named!r}", remedy=f"its tables are: {known}")
+    return chosen
+
+
+def _run_tables(engine: Engine, request: Request, fire_id: str, *, secrets: Secrets, watcher: Watcher) -> Outcome:
+    runs: list[RunRow] = []
+    refusals: list[ContextfulError] = []
+    for table in request.tables:
+        base = _base_run_id(request, table)
+        finished = base and engine.runs.get(base)
+        if finished and finished.status is RunStatus.SUCCESS:
+            runs.append(finished)
+            continue
+        try:
+            runs.append(_run_table(engine, request, table, base, fire_id, secrets=secrets, watcher=watcher))
+        except ContextfulError as refusal:
+            refusals.append(refusal)
+    succeeded = not refusals and all(run.status is RunStatus.SUCCESS for run in runs)
+    state = FireState.COMPLETED if succeeded else FireState.FAILED
+    return Outcome(fire_id, state, tuple(runs), tuple(refusals))
+
+
+def _run_table(
+    engine: Engine,
+    request: Request,
+    table: Table,
+    base: str | None,
+    fire_id: str,
+    *,
+    secrets: Secrets,
+    watcher: Watcher,
+) -> RunRow:
+    run = TableRun(engine, table, secrets=secrets, watcher=watcher)
+    _await_live(engine, request, scope_of(table.name))
+    return run.run(_unused_run_id(engine, base), fire_id=fire_id)
+
+
+def _await_live(engine: Engine, request: Request, scope: str) -> None:
+    """Sit a live owner out before anything is opened, as long as the request has patience."""
+    while (owner := engine.owners.read(scope)) and owner.attempt and owner.lease_until > engine.profile.database.now():
+        live = ExecutionLive(scope=scope, attempt=owner.attempt, lease_until=owner.lease_until)
+        if not request.await_live(live):
+            return
+
+
+def _base_run_id(request: Request, table: Table) -> str | None:
+    """R for one table, R.<table> for several (surface: `--run-id`)."""
+    if request.run_id is None:
+        return None
+    base = request.run_id if len(request.tables) == 1 else f"{request.run_id}.{table.name}"
+    if len(base) > RUN_ID_LIMIT:
+        raise Config(
+            f"the run id {base} has {len(base)} characters", remedy=f"choose one that keeps it to {RUN_ID_LIMIT}"
+        )
+    return base
+
+
+def _unused_run_id(engine: Engine, base: str | None) -> str:
+    """The base id, or `<base>.replay-<k>` where earlier attempts used it up."""
+    if base is None:
+        return engine.chance.run_id()
+    candidate, replay = base, 0
+    while engine.runs.get(candidate) is not None:
+        replay += 1
+        candidate = f"{base}.replay-{replay}"
+    return candidate
+
+
+def _fire_id(engine: Engine, request: Request) -> str:
+    if request.idempotency_key is None:
+        return engine.chance.fire_id()
+    return keyed_fire_id(project=engine.settings.project, pipeline=request.pipeline.id, key=request.idempotency_key)

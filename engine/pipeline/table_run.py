@@ -1,0 +1,251 @@
+"""One run of one table: open its owner, walk the source, stage every pull, commit once, retire the owner.
+
+reconcile ─▶ open ─▶ pull ⟲ stage ─▶ commit ─▶ retire
+│                │
+└── failure ─────┴─▶ discard the stage; release the owner, or retire it where a replay
+would only fail again or nothing was recorded
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from engine import cursors
+from engine.corpus.commit import Terms, commit
+from engine.corpus.marker import Committer, tail
+from engine.corpus.schema import Schema
+from engine.errors import Canceled, ContextfulError, Refused, SchemaIncompatible, SnapshotIncomplete
+from engine.execution.steps import failure_of
+from engine.pipeline.sources import open_source
+from engine.pipeline.stage import Stage
+from engine.pipeline.walk import Walk
+from engine.shapes import CursorKind, Pins, RunStatus, WriteMode, canonical_json
+from engine.sql import call
+
+if TYPE_CHECKING:
+    from engine.corpus.marker import Marker
+    from engine.execution.held import Held
+    from engine.host import Engine
+    from engine.pipeline.declaration import Table
+    from engine.pipeline.source import Secrets
+    from engine.pipeline.walk import Landing
+    from engine.ports import Call
+    from engine.runs import RunRow
+
+
+class Watcher(Protocol):
+    """Hears how a run gets on; what it does never stops the run."""
+
+    def opened(self, run: RunRow) -> None:
+        """A run has opened."""
+
+    def landed(self, run: RunRow, landing: Landing) -> None:
+        """A pull is staged."""
+
+    def closed(self, run: RunRow) -> None:
+        """A run has ended, well or not."""
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What the run has landed so far; `recorded` counts pulls the journal holds."""
+
+    batches: int = 0
+    recorded: int = 0
+    replayed: int = 0
+    skipped: int = 0
+    complete: bool = False
+    last_position: Any = None
+    staging_failed: bool = False
+
+
+class TableRun:
+    """Runs `table` once under `run_id`."""
+
+    def __init__(self, engine: Engine, table: Table, *, secrets: Secrets, watcher: Watcher) -> None:
+        self._engine = engine
+        self._table = table
+        self._secrets = secrets
+        self._watcher = watcher
+        self._source = open_source(table)
+        self._kind = cursors.kind_of(incremental=table.incremental, declared=self._source.cursor_kind)
+
+    def run(self, run_id: str, *, fire_id: str) -> RunRow:
+        """Run the table and return its closed row; a failure is on the row.
+
+        Raise what refuses the run before it holds the table: `ExecutionLive`, `ExecutionPinMismatch`,
+        `CursorFieldMismatch`.
+        """
+        table, engine = self._table, self._engine
+        tail_marker = self._reconciled()
+        stored = tail_marker.position if tail_marker else None
+        floor = cursors.since(stored, table=table.name, field=table.incremental)
+        pins = Pins(table.content_hash, connector=self._source.connector, input_hash=canonical_json(stored))
+        run = engine.new_run(
+            run_id,
+            plan_ref=table.content_hash,
+            connector=self._source.connector,
+            fire_id=fire_id,
+            pipeline_id=table.pipeline_id,
+            table=table.name,
+        )
+        held = engine.hold(scope_of(table.name), pins, run=run)
+        self._watcher.opened(held.run)
+        row = self._land(held, tail_marker, stored=stored, floor=floor)
+        self._watcher.closed(row)
+        return row
+
+    def _land(self, held: Held, tail_marker: Marker | None, *, stored: Any, floor: Any) -> RunRow:
+        start = None if self._kind is CursorKind.MONOTONIC else stored
+        walk = Walk(self._table, self._source, held, self._secrets, self._engine.settings.guard, start, floor)
+        standing = tail_marker.schema if tail_marker else Schema()
+        stage = Stage(
+            self._engine.profile.scratch, run_id=held.attempt.run_id, table=self._table.name, standing=standing
+        )
+        progress = _Progress()
+        try:
+            self._stage_all(walk, stage, held, progress)
+            return self._publish(walk, stage, held, progress, tail_marker=tail_marker)
+        except KeyboardInterrupt:
+            self._fail(walk, stage, held, progress, failure=Canceled("interrupted"))
+            raise
+        except Exception as raised:  # every failure past run open is recorded on its row
+            return self._fail(walk, stage, held, progress, failure=failure_of(raised))
+
+    def _stage_all(self, walk: Walk, stage: Stage, held: Held, progress: _Progress) -> None:
+        for landing in walk.landings():
+            progress.batches += 1
+            progress.skipped += landing.meta.skipped
+            progress.complete = landing.meta.complete
+            progress.last_position = landing.meta.position
+            if landing.recorded is not None:
+                progress.recorded += self._source.journaled
+                progress.replayed += landing.replayed
+                self._stage(stage, landing, progress)
+            self._watcher.landed(self._row(walk, stage, held.run, progress), landing)
+
+    def _stage(self, stage: Stage, landing: Landing, progress: _Progress) -> None:
+        if landing.recorded is None or landing.batch is None or landing.batch.num_rows == 0:
+            return
+        try:
+            stage.add(landing.recorded)
+        except SchemaIncompatible:
+            progress.staging_failed = True
+            raise
+
+    def _publish(
+        self, walk: Walk, stage: Stage, held: Held, progress: _Progress, *, tail_marker: Marker | None
+    ) -> RunRow:
+        if self._table.write_mode is WriteMode.REPLACE and not progress.complete:
+            raise SnapshotIncomplete(table=self._table.name)
+        terms = self._terms(walk, held, progress)
+        cached: tuple[Call, ...] = ()
+        rows, size = 0, 0
+        if self._publishes(stage, terms, tail_marker):
+            held.cancellation.check()
+            committed = commit(
+                self._engine.profile.objects,
+                terms,
+                stage=stage,
+                now=self._engine.profile.database.now,
+                check_owner=lambda: self._engine.owners.check(held.attempt),
+                hint=tail_marker.seq if tail_marker else 0,
+            )
+            cached = (caching(self._table.name, committed.marker),)
+            rows, size = committed.marker.rows, committed.marker.size
+        row = replace(held.ended(RunStatus.SUCCESS), **self._counts(walk, progress), rows=rows, bytes=size)
+        held.retire(row, also=cached)
+        stage.discard()
+        return row
+
+    def _publishes(self, stage: Stage, terms: Terms, tail_marker: Marker | None) -> bool:
+        """Whether there is anything to commit: rows, a replacement, or a position that moved."""
+        stored = tail_marker.position if tail_marker else None
+        return bool(stage.parts) or terms.mode is WriteMode.REPLACE or terms.position != stored
+
+    def _terms(self, walk: Walk, held: Held, progress: _Progress) -> Terms:
+        table, attempt = self._table, held.attempt
+        by = Committer(
+            run_id=attempt.run_id,
+            commit_id=attempt.run_id,
+            execution_id=attempt.execution_id,
+            site_id=self._engine.settings.site_id,
+        )
+        return Terms(
+            table.name,
+            by,
+            self._kind,
+            position=self._position(walk, progress),
+            mode=table.write_mode,
+            primary_key=table.primary_key,
+            higher=cursors.later_position,
+        )
+
+    def _position(self, walk: Walk, progress: _Progress) -> Any:
+        """The position to commit: the frontier of a watermark, else what the source's last pull carried."""
+        if self._table.incremental is None:
+            return progress.last_position
+        return None if walk.frontier is None else cursors.watermark(self._table.incremental, walk.frontier)
+
+    def _fail(self, walk: Walk, stage: Stage, held: Held, progress: _Progress, *, failure: ContextfulError) -> RunRow:
+        """Close the attempt with its failure; the owner stays pending where a resume has something to replay."""
+        stage.discard()
+        status = RunStatus.CANCELED if isinstance(failure, Canceled) else RunStatus.FAILED
+        row = replace(held.ended(status, failure=failure), **self._counts(walk, progress))
+        # A recorded pull that the schema refuses is refused again on every replay (run.own.source-stage-schema).
+        if progress.staging_failed or not (progress.recorded or held.resumed):
+            held.retire(row)
+        else:
+            held.release(row)
+        return row
+
+    def _row(self, walk: Walk, stage: Stage, run: RunRow, progress: _Progress) -> RunRow:
+        return replace(run, **self._counts(walk, progress), rows=stage.rows, bytes=stage.size)
+
+    def _counts(self, walk: Walk, progress: _Progress) -> dict[str, int]:
+        return {
+            "batches": progress.batches,
+            "skipped": progress.skipped,
+            "replayed": progress.replayed,
+            "not_admitted": walk.counts.not_admitted,
+            "masked": walk.counts.masked,
+        }
+
+    def _reconciled(self) -> Marker | None:
+        """The table's newest marker, the catalog brought up to it (run.own.marker-reconciles).
+
+        A crash between marker and catalog leaves the owner of committed rows pending; replaying it would land them
+        again, so the final marker of its execution retires it first.
+        """
+        db, table = self._engine.profile.database, self._table.name
+        rows = db.run(call("read_cursor", table_name=table))[0]
+        cached = rows[0][1] if rows else 0
+        newest = tail(self._engine.profile.objects, table, hint=cached)
+        if newest is None or newest.seq <= cached:
+            return newest
+        owner = self._engine.owners.read(scope_of(table))
+        if owner is not None and newest.by.final and owner.execution_id == newest.by.execution_id:
+            try:
+                self._engine.owners.withdraw(owner)
+            except Refused:
+                return newest  # its attempt is alive and about to retire itself
+        db.run(caching(table, newest))
+        return newest
+
+
+def scope_of(table: str) -> str:
+    """The owner scope of a live table."""
+    return f"table:{table}"
+
+
+def caching(table: str, marker: Marker) -> Call:
+    """Return the statement that caches `marker` as the table's newest position."""
+    return call(
+        "cache_position",
+        table_name=table,
+        seq=marker.seq,
+        commit_id=marker.by.commit_id,
+        kind=marker.cursor_kind,
+        position=None if marker.position is None else canonical_json(marker.position),
+    )

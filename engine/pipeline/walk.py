@@ -1,0 +1,207 @@
+"""One run's walk over its source: pull after pull, each asked live or replayed from the journal.
+
+A live pull is shaped, guarded and recorded before anything else happens to it; what lands is always what the recorded
+bytes decode to, so a resumed run lands the bytes of an uninterrupted one (run.journal.replay-lands).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from engine import cursors
+from engine.errors import CursorPositionUnorderable, SourceLoop
+from engine.pipeline.recording import PullMeta, decode, encode
+from engine.pipeline.shape import shape
+from engine.pipeline.source import Ask
+from engine.secrets import unmask
+from engine.shapes import EntryKey, Pull, canonical_json, domain_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from engine.execution.call import Call
+    from engine.execution.held import Held
+    from engine.pipeline.declaration import Table
+    from engine.pipeline.source import Secrets, Source
+    from engine.secrets import SecretGuard
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """One pull as it lands: the recorded bytes and what they decode to, or neither for an empty pull."""
+
+    number: int
+    recorded: bytes | None
+    batch: pa.RecordBatch | None
+    meta: PullMeta
+    replayed: bool
+
+
+@dataclass(slots=True)
+class Counts:
+    """What only the live pulls of a run can tell."""
+
+    not_admitted: int = 0
+    masked: int = 0
+
+
+@dataclass(slots=True)
+class Walk:
+    """The pulls of `table` from `position` on. `floor` is the committed watermark's value, below which nothing lands.
+
+    `frontier` is the highest clock of the floor and every row fetched so far (run.advance.frontier).
+    """
+
+    table: Table
+    source: Source
+    held: Held
+    secrets: Secrets
+    guard: SecretGuard
+    position: Any
+    floor: Any
+    counts: Counts = field(default_factory=Counts)
+    frontier: Any = None
+    _generator: Iterator[Pull] | None = None
+    _reached: str | None = None
+
+    def landings(self) -> Iterator[Landing]:
+        """Yield each pull as it lands until the source has no more.
+
+        Raise `StepFailed` when a pull's failure stands, `SourceLoop` when a walk leads back to where it has been.
+        """
+        self.frontier = self.floor
+        asked, visited = self.position, set[str]()
+        number = 0
+        while True:
+            visited.add(canonical_json(asked))
+            landing = self._pull(number, asked)
+            self._advance_frontier(landing)
+            yield landing
+            number += 1
+            if not self._goes_on(landing, asked, visited):
+                return
+            asked = landing.meta.position
+
+    def _goes_on(self, landing: Landing, asked: Any, visited: set[str]) -> bool:
+        """Whether another pull follows (run.advance.walk-position)."""
+        meta = landing.meta
+        if not meta.more:
+            return False
+        if canonical_json(meta.position) not in visited:
+            return True
+        if self.table.incremental and landing.batch is None and meta.position == asked:
+            return False
+        raise SourceLoop(place=f"{self.table.name}, pull {landing.number}", position=cursors.shown(meta.position))
+
+    def _pull(self, number: int, asked: Any) -> Landing:
+        if not self.source.journaled:
+            return self._unjournaled(number, asked)
+        empty: list[PullMeta] = []
+
+        def effect(_: Call) -> bytes | None:
+            batch, meta = self._live(number, asked)
+            if batch is not None:
+                return encode(batch, meta)
+            empty.append(meta)
+            return None
+
+        outcome = self.held.steps.run(
+            self._key(number, asked), effect, schedule=self.table.schedule, likely_recorded=self.held.resumed
+        )
+        if outcome.value is None:
+            return Landing(number, None, None, empty[-1], replayed=False)
+        batch, meta = decode(outcome.value)
+        return Landing(number, outcome.value, batch, meta, outcome.replayed)
+
+    def _unjournaled(self, number: int, asked: Any) -> Landing:
+        """A pull of a source that opted out: its position cannot name its content, so a replay could not either."""
+        read: list[tuple[pa.RecordBatch | None, PullMeta]] = []
+
+        def effect(_: Call) -> None:
+            read.append(self._live(number, asked))
+
+        self.held.steps.run(self._key(number, asked), effect, schedule=self.table.schedule)
+        batch, meta = read[-1]
+        recorded = None if batch is None else encode(batch, meta)
+        return Landing(number, recorded, batch, meta, replayed=False)
+
+    def _live(self, number: int, asked: Any) -> tuple[pa.RecordBatch | None, PullMeta]:
+        """Ask the source for one pull; what it answers, shaped, admitted and guarded. No batch for an empty pull."""
+        pull = self._next(asked)
+        place = f"{self.table.name}, pull {number}"
+        position, masked = self.guard.position(pull.position)
+        self.counts.masked += masked
+        declared = {name: c.type for name, c in self.table.columns.items() if c.type} | pull.types
+        shaped = shape(pull.rows, declared=declared, table=self.table.name, place=place)
+        meta = PullMeta(
+            position=position,
+            more=pull.more,
+            complete=pull.snapshot_complete,
+            types=dict(pull.types),
+            skipped=pull.skipped,
+            schema=shaped.schema,
+            downgrades=shaped.downgrades,
+        )
+        if shaped.batch.num_rows == 0:
+            return None, meta
+        admitted = self._admitted(shaped.batch, place=place)
+        guarded, masked = self.guard.batch(admitted)
+        self.counts.masked += masked
+        return guarded, meta
+
+    def _admitted(self, batch: pa.RecordBatch, *, place: str) -> pa.RecordBatch:
+        """The rows at or after the floor; what lies below is counted (run.advance.inclusive-boundary)."""
+        clock = self.table.incremental
+        if clock is None:
+            return batch
+        verdict = cursors.admit(
+            self._clocks(batch, place), floor=self.floor, table=self.table.name, field=clock, place=place
+        )
+        self.counts.not_admitted += verdict.not_admitted
+        return batch if verdict.admitted is None else batch.take(verdict.admitted)
+
+    def _clocks(self, batch: pa.RecordBatch, place: str) -> list[Any]:
+        clock = self.table.incremental
+        assert clock is not None, "only a watermark has clocks"
+        if clock not in batch.schema.names:
+            raise CursorPositionUnorderable(
+                table=self.table.name, field=clock, found="no value in any row", place=place
+            )
+        return batch.column(clock).to_pylist()
+
+    def _advance_frontier(self, landing: Landing) -> None:
+        clock = self.table.incremental
+        if clock is None or landing.batch is None or landing.batch.num_rows == 0:
+            return
+        place = f"{self.table.name}, pull {landing.number}"
+        clocks = self._clocks(landing.batch, place)
+        highest = cursors.admit(clocks, floor=None, table=self.table.name, field=clock, place=place).highest
+        self.frontier = cursors.later(self.frontier, cursors.stored(highest))
+
+    def _next(self, asked: Any) -> Pull:
+        """The source's next pull at `asked`, from the running generator where it stands there, else from a new one."""
+        wanted = canonical_json(asked)
+        if self._generator is None or self._reached != wanted:
+            ask = Ask(
+                http=self.held.outbound.client,
+                position=unmask(asked, secrets=self.secrets),
+                since=self.floor,
+                secrets=self.secrets,
+            )
+            self._generator = iter(self.source.pulls(ask))
+        generator, self._generator = self._generator, None
+        pull = next(generator, None)
+        if pull is None:
+            return Pull()
+        position, _ = self.guard.position(pull.position)
+        self._generator, self._reached = generator, canonical_json(position)
+        return pull
+
+    def _key(self, number: int, asked: Any) -> EntryKey:
+        """Counts every pull of the execution; the position alone would collide where two pages share it."""
+        asked_text, floor_text = canonical_json(asked), canonical_json(self.floor)
+        hashed = domain_hash("contextful.pull", self.table.name, asked_text, floor_text)
+        return EntryKey(self.held.attempt.execution_id, f"pull:{number}", hashed)
