@@ -28,7 +28,7 @@ class Checked:
 
 
 def checked(document: Mapping[str, Any], environ: Mapping[str, str]) -> Checked:
-    """`document` with its values converted, and what is wrong with it, in the order of the file."""
+    """`document` with its values converted, and what is wrong with it: keys and values, then how they go together."""
     found = Checked({})
     found.document = dict(_validated(models.document(), document, (), found.problems) or {})
     found.document["pipeline"] = [
@@ -73,12 +73,16 @@ def _place(loc: Loc) -> Loc:
 
 def _unknown(loc: Loc, known: tuple[str, ...], pipeline: Any) -> Problem:
     key = loc[-1]
-    if key == "kind" and loc[-3:-2] == ("table",):
-        return Problem(loc, "a key that only [pipeline.source] takes", ", ".join(sorted(known)))
+    in_source = loc[:1] == ("pipeline",) and loc[2:] == ("source", key)
+    in_table = loc[:1] == ("pipeline",) and loc[2:3] == ("table",) and len(loc) == 5
     owners = [kind for kind, keys in models.source_keys().items() if key in keys]
-    if loc[:1] == ("pipeline",) and (loc[2:] == ("source", key) or loc[-3:-2] == ("table",)) and owners:
-        kind = _kind(pipeline)
-        return Problem(loc, f"a key of kind {owners[0]}, not of kind {kind}", ", ".join(sorted(known)))
+    allowed = ", ".join(sorted(known))
+    if in_table and key == "kind":
+        return Problem(loc, "a key that only [pipeline.source] takes", allowed)
+    if in_source and key in models.table_keys():
+        return Problem(loc, "a key that only [[pipeline.table]] takes", allowed)
+    if (in_source or in_table) and owners:
+        return Problem(loc, f"a key of kind {owners[0]}, not of kind {_kind(pipeline)}", allowed)
     return unknown_key(loc, known)
 
 

@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError, SchemaValidator
 from pydantic_core import core_schema as cs
 
 from engine.pipeline.manifest.leaves import (
+    UNIT_MS,
     body,
     column_type,
     duration,
@@ -24,7 +25,7 @@ from engine.pipeline.manifest.leaves import (
     read_by,
     several,
     whole,
-)  # fmt: skip
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +34,8 @@ KINDS: Final = ("http", "file", "python")
 LATER_KINDS: Final = ("sql",)
 LATER_TABLES: Final = ("job", "dataset", "export")
 
-DAY_MS: Final = 86_400_000
+_DAY_MS: Final = UNIT_MS["d"]
+_MANY: Final = 1_000_000_000
 _NAME: Final = (r"[^\s\x00-\x1f](?:[^\x00-\x1f]*[^\s\x00-\x1f])?", "a name, no spaces around it")
 _DOTTED: Final = matching(
     r"[^.\s][^.]*(?:\.[^.]+)*", 'keys joined by dots, such as "data.items", none of them empty (leave it out for none)'
@@ -66,8 +68,13 @@ def pipeline(kind: str | None) -> SchemaValidator:
 
 
 def source_keys() -> dict[str, frozenset[str]]:
-    """The keys of each kind of source, but for `kind` itself, and those only its tables take."""
+    """The keys of each kind of source, but for `kind` itself, with those that only tables of that kind take."""
     return {kind: frozenset(_source_keys(kind)) | ({"since_param"} & _table_keys(kind).keys()) for kind in KINDS}
+
+
+def table_keys() -> frozenset[str]:
+    """The keys that stand in tables only."""
+    return frozenset(_table_keys(None))
 
 
 def _id() -> cs.CoreSchema:
@@ -133,8 +140,8 @@ def _paginate() -> cs.CoreSchema:
     ways: dict[str, dict[str, cs.CoreSchema]] = {
         "next-url": {"field": needed(_DOTTED)},
         "link-header": {},
-        "page": {"param": needed(word), "start": whole(0, DAY_MS), "size_param": word, "size": whole(1, DAY_MS)},
-        "offset": {"param": needed(word), "limit_param": needed(word), "limit": needed(whole(1, DAY_MS))},
+        "page": {"param": needed(word), "start": whole(0, _MANY), "size_param": word, "size": whole(1, _MANY)},
+        "offset": {"param": needed(word), "limit_param": needed(word), "limit": needed(whole(1, _MANY))},
         "token": {"field": needed(_DOTTED), "param": needed(word)},
     }
     names = ", ".join(f'"{way}"' for way in ways)
@@ -147,10 +154,10 @@ def _paginate() -> cs.CoreSchema:
 def _retry() -> cs.CoreSchema:
     return _table({
         "attempts": whole(1, 10_000),
-        "base_ms": whole(0, DAY_MS),
+        "base_ms": whole(0, _DAY_MS),
         "factor": leaf(cs.float_schema(ge=1, le=100, allow_inf_nan=False), "a number from 1 to 100"),
-        "max_delay_ms": whole(0, DAY_MS),
-        "jitter_ms": whole(0, DAY_MS),
+        "max_delay_ms": whole(0, _DAY_MS),
+        "jitter_ms": whole(0, _DAY_MS),
         "backoff": one_of("exponential", "fixed"),
         "retry_on": several(cs.str_schema(), '"Transient", "RateLimited" or both, in a list'),
     })  # fmt: skip

@@ -46,9 +46,10 @@ def _columns(loc: Loc, table: Table, environ: Mapping[str, str]) -> Iterator[Pro
     for at, name in [*keyed, *declared, ((*loc, "incremental"), table.get("incremental"))]:
         if isinstance(name, str) and name.lower() in INJECTED:
             yield Problem(at, shown(name), f"a column of the source; {', '.join(INJECTED)} are added to every table")
+    key_names = {name.lower() for name in key}
     for name, column in columns.items():
         treatment = _mapping(column).get("class")
-        if treatment in {"drop", "null"} and name in key:
+        if treatment in ("drop", "null") and name.lower() in key_names:
             yield Problem((*loc, "columns", name, "class"), shown(treatment),
                           "no class, or \"hash\": the column is part of the primary key")  # fmt: skip
         if treatment == "hash" and not environ.get(PEPPER):
