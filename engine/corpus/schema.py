@@ -107,7 +107,7 @@ class Schema:
 
 
 def refuse_names(names: Iterable[str], *, table: str, place: str) -> None:
-    """Raise `ColumnNameRefused` for an empty or injected name, and for two names equal but for case.
+    """Raise `ColumnNameRefused` for an empty, undecodable or injected name, and for two names equal but for case.
 
     SQL finds a column whatever its case, so two such columns would be one to every reader.
     """
@@ -117,8 +117,8 @@ def refuse_names(names: Iterable[str], *, table: str, place: str) -> None:
         if folded in INJECTED:
             raise ColumnNameRefused(table=table, column=name, reason="the commit writes a column of that name",
                                     place=place)  # fmt: skip
-        if not name.strip():
-            raise ColumnNameRefused(table=table, column=name, reason="it is empty", place=place)
+        if not name.strip() or not _encodes(name):
+            raise ColumnNameRefused(table=table, column=name, reason="it is empty or not valid Unicode", place=place)
         if seen.setdefault(folded, name) != name:
             raise ColumnNameRefused(table=table, column=name, place=place,
                                     reason=f"it differs from {seen[folded]!r} in case only")  # fmt: skip
@@ -135,11 +135,21 @@ def cast(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
     if strangers := [name for name in batch.schema.names if name not in schema]:
         raise ValueError(f"the schema lacks columns of the batch: {', '.join(strangers)}")
     present = set(batch.schema.names)
-    if not target.names:
-        return batch
-    columns = [batch.column(f.name).cast(f.type) if f.name in present else pa.nulls(batch.num_rows, f.type)
-               for f in target]  # fmt: skip
-    return pa.RecordBatch.from_arrays(columns, schema=target)
+    arrays = [
+        batch.column(f.name).cast(f.type) if f.name in present else pa.nulls(batch.num_rows, f.type) for f in target
+    ]
+    return assembled(arrays, target, rows=batch.num_rows)
+
+
+def assembled(arrays: list[pa.Array[Any]], schema: pa.Schema, *, rows: int) -> pa.RecordBatch:
+    """A batch of `arrays`; one without any still has its rows, which Arrow would forget."""
+    if arrays:
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return pa.RecordBatch.from_arrays([pa.nulls(rows)], names=["row"]).select([])
+
+
+def _encodes(name: str) -> bool:
+    return name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name)
 
 
 def _widened(standing: Column, found: Column, *, table: str, place: str) -> Column:

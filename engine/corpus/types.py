@@ -11,6 +11,7 @@ microsecond is cut. Durations and intervals are refused: which unit they should 
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Final
 
 import pyarrow as pa
@@ -69,6 +70,7 @@ def decimal_digits(spelling: str) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
+@cache
 def arrow_type(logical: str) -> pa.DataType:
     """The Arrow type a logical type is stored as. Raise `ValueError` for what `logical_type` refuses."""
     digits = decimal_digits(logical_type(logical))

@@ -1,0 +1,71 @@
+"""A pull as the journal keeps it: one compressed Arrow stream that holds the rows and all that landing needs.
+
+The stream's schema metadata carries the pull's own facts under `contextful.pull` and, under `contextful.schema`, what
+shaping found out, so that a replay lands what the first landing did without asking again (run.journal.replay-lands).
+Equal batches and facts give equal bytes, in every process of one build (run.journal.recorded-batch).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+
+from engine.corpus.schema import Schema
+from engine.errors import SourceShape
+from engine.pipeline.columns import Downgrade, shown
+from engine.shapes import canonical_json
+
+_PULL: Final = b"contextful.pull"
+_SCHEMA: Final = b"contextful.schema"
+
+
+@dataclass(frozen=True, slots=True)
+class PullMeta:
+    """A pull without its rows: the walk's position and course, what was declared and skipped, what shaping found."""
+
+    position: Any = None
+    more: bool = False
+    complete: bool = False
+    types: dict[str, str] = field(default_factory=dict)
+    skipped: int = 0
+    schema: Schema = field(default_factory=Schema)
+    downgrades: tuple[Downgrade, ...] = ()
+
+
+def encode(batch: pa.RecordBatch, meta: PullMeta) -> bytes:
+    """The bytes that record `batch`, which must be compact as `shape` makes it.
+
+    Raise `SourceShape` for a position that JSON cannot hold.
+    """
+    schema = batch.schema.with_metadata({_PULL: _pull(meta), _SCHEMA: _found(meta)})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
+        stream.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def decode(data: bytes) -> tuple[pa.RecordBatch, PullMeta]:
+    """The batch and facts that `encode` recorded."""
+    with pa.ipc.open_stream(data) as stream:
+        batch = stream.read_next_batch()
+    kept = batch.schema.metadata
+    found = json.loads(kept[_SCHEMA])
+    downgrades = tuple(Downgrade(**event) for event in found.pop("downgrades"))
+    meta = PullMeta(**json.loads(kept[_PULL]), schema=Schema.from_json(found), downgrades=downgrades)
+    return batch.replace_schema_metadata(None), meta
+
+
+def _pull(meta: PullMeta) -> bytes:
+    facts = {"more": meta.more, "complete": meta.complete, "types": meta.types, "skipped": meta.skipped}
+    try:
+        return canonical_json(facts | {"position": meta.position}).encode()
+    except (TypeError, ValueError):
+        found, expected = shown(meta.position), "a JSON value (finite numbers, text, lists, mappings with text keys)"
+        raise SourceShape(place="the pull", path="position", found=found, expected=expected) from None
+
+
+def _found(meta: PullMeta) -> bytes:
+    return canonical_json(meta.schema.to_json() | {"downgrades": [asdict(event) for event in meta.downgrades]}).encode()

@@ -1,0 +1,107 @@
+"""From what a source answered to one Arrow batch with a schema: the only place where rows become columns.
+
+Columns are the union of all rows' keys, in the order they are first seen. A column that is null throughout stays out of
+the batch and is named as untyped, unless its type was declared. Equal data gives equal Arrow bytes whichever way it
+came: the batch owns its buffers, starts at offset 0 and holds zeros under its nulls (run.journal.recorded-batch).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import chain
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from engine.corpus.schema import Schema, assembled, refuse_names
+from engine.corpus.types import logical_type
+from engine.errors import SourceShape
+from engine.pipeline import columns, tabular
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from engine.pipeline.columns import Downgrade, Landing
+
+
+@dataclass(frozen=True, slots=True)
+class Shaped:
+    """A pull as it is recorded: its batch, the schema of its typed columns, and what landed as less than it was."""
+
+    batch: pa.RecordBatch
+    schema: Schema
+    downgrades: tuple[Downgrade, ...] = ()
+
+    @property
+    def untyped(self) -> tuple[str, ...]:
+        """The columns that held nothing but nulls."""
+        return self.schema.untyped
+
+
+def shape(rows: Any, *, declared: Mapping[str, str], table: str, place: str) -> Shaped:
+    """Shape `rows` (mappings, an Arrow table or a record batch) under the `declared` types; `place` names the page.
+
+    Raise `SourceShape` for a row that is no mapping or a declaration that is no type, `ColumnNameRefused` for a name
+    no table takes, `StoreSchemaIncompatible` for a value or a mixture without a type, naming its row.
+    """
+    types = {name: _declared_type(name, spelling, place=place) for name, spelling in declared.items()}
+    if isinstance(rows, pa.Table | pa.RecordBatch):
+        names = tabular.names(rows, table=table, place=place)
+        sites = [columns.Site(table, name, place) for name in names]
+        landings = [tabular.land(rows.column(s.column), logical=types.get(s.column), site=s) for s in sites]
+        return _shaped(names, landings, count=rows.num_rows)
+    mappings = _mappings(rows, place=place)
+    names = _names(mappings, place=place)
+    refuse_names(names, table=table, place=place)
+    landings = [
+        columns.land(_values(mappings, name), logical=types.get(name), site=columns.Site(table, name, place))
+        for name in names
+    ]
+    return _shaped(names, landings, count=len(mappings))
+
+
+def _declared_type(name: str, spelling: str, *, place: str) -> str:
+    try:
+        return logical_type(spelling)
+    except ValueError as problem:
+        raise SourceShape(place=place, path=f"types.{name}", found=repr(spelling), expected=str(problem)) from None
+
+
+def _mappings(rows: Iterable[Any], *, place: str) -> list[dict[Any, Any]]:
+    """The rows as dicts. Raise `SourceShape` at the first that is no mapping."""
+    listed = rows if isinstance(rows, list) else list(rows)
+    if set(map(type, listed)) <= {dict}:
+        return listed
+    for number, row in enumerate(listed, 1):
+        if not isinstance(row, Mapping):
+            found = f"{type(row).__name__} {columns.shown(row)}"
+            raise SourceShape(place=place, path=f"row {number}", found=found, expected="an object with named fields")
+    return [dict(row) for row in listed]
+
+
+def _names(rows: list[dict[Any, Any]], *, place: str) -> tuple[str, ...]:
+    """The union of all rows' keys, in first-seen order."""
+    if not rows:
+        return ()
+    union = set().union(*rows)
+    names = tuple(rows[0] if len(rows[0]) == len(union) else dict.fromkeys(chain.from_iterable(rows)))
+    if odd := [name for name in names if not isinstance(name, str)]:
+        raise SourceShape(place=place, path="the keys of a row", found=repr(odd[0]), expected="text")
+    return names
+
+
+def _values(rows: list[dict[Any, Any]], name: str) -> list[Any]:
+    try:
+        return list(map(itemgetter(name), rows))
+    except KeyError:
+        return [row.get(name) for row in rows]
+
+
+def _shaped(names: Sequence[str], landings: Sequence[Landing | None], *, count: int) -> Shaped:
+    landed = [landing for landing in landings if landing]
+    untyped = tuple(name for name, landing in zip(names, landings, strict=True) if not landing)
+    schema = Schema(tuple(landing.column for landing in landed), untyped)
+    batch = assembled([landing.array for landing in landed], schema.arrow(), rows=count)
+    return Shaped(batch, schema, tuple(landing.downgrade for landing in landed if landing.downgrade))

@@ -1,0 +1,256 @@
+"""The secret guard: what masks credentials before anything is recorded, and shortens what an error shows.
+
+A known secret becomes `${NAME}`, its percent-encoded spelling `${NAME:url}`, and `unmask` puts both back where a
+stored position is asked again. A span of a well-known credential shape becomes `[masked:<kind>]` for good. Secrets
+shorter than six characters are left alone: such a value stands in ordinary data by chance, and masking it would damage
+rows without hiding anything. Numbers, binary columns and column names are not text and pass as they are.
+
+Masking is pure and idempotent: what a mask wrote splits the text, and only the pieces between are searched, until none
+of them holds anything. So every pass leaves less to search, and a second guard finds nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    import pyarrow as pa
+
+ERROR_CAP: Final = 2048
+"""Bytes of the longest recorded error (run.record.error-cap)."""
+
+SHORTEST_SECRET: Final = 6
+"""Characters of the shortest known secret that is masked."""
+
+_START: Final = r"(?:(?<![A-Za-z0-9_])|(?<=\\[bfnrt]))"  # A key may stand behind an escape of JSON text.
+_END: Final = r"(?![A-Za-z0-9])"
+_PEM: Final = r"-----(?:BEGIN|END) [A-Z0-9 ]{0,30}PRIVATE KEY-----"
+_SHAPES: Final[dict[str, str]] = {
+    "private_key": rf"{_PEM}(?:[\s\S]{{40,16384}}?{_PEM}|[A-Za-z0-9+/=\s\\]{{40,}})",
+    "bearer": r"(?<=[Bb]earer )(?=[A-Za-z._~+/=-]*\d)[A-Za-z0-9._~+/-]{20,}=*",
+    "jwt": rf"{_START}eyJ[A-Za-z0-9_-]{{15,}}\.[A-Za-z0-9_-]{{10,}}\.[A-Za-z0-9_-]{{10,}}",
+    "aws": rf"{_START}A[KS]IA[A-Z0-9]{{16}}{_END}",
+    "github": rf"{_START}(?:gh[oprsu]_[A-Za-z0-9]{{36,}}|github_pat_[A-Za-z0-9]{{20,}}_[A-Za-z0-9]{{20,}})",
+    "gitlab": rf"{_START}glpat-[A-Za-z0-9_-]{{20,}}",
+    "slack": rf"{_START}xox[abprs]-(?=[A-Za-z-]*\d)[A-Za-z0-9-]{{10,}}",
+    "stripe": rf"{_START}[rs]k_(?:live|test)_[A-Za-z0-9]{{16,}}",
+    "sk": rf"{_START}sk-(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{{20,}}",
+    "google": rf"{_START}AIza[A-Za-z0-9_-]{{35}}",
+    "npm": rf"{_START}npm_[A-Za-z0-9]{{36}}",
+    "pypi": rf"{_START}pypi-AgE[A-Za-z0-9_-]{{50,}}",
+}
+_MARKS: Final = (
+    *("PRIVATE KEY", "earer ", "eyJ", "KIA", "SIA", "gh", "glpat-"),
+    *("xox", "k_live_", "k_test_", "sk-", "AIza", "npm_", "pypi-AgE"),
+)
+"""Texts of which every shape holds one."""
+
+_TRACES: Final = (
+    *("PRIVATE KEY", "Bearer ", "bearer ", "glpat-", "xox[abprs]-", "AIza", "AgE"),
+    *("KIA[0-9A-Z]{6}", "SIA[0-9A-Z]{6}", "_[0-Za-z]{16}", "k-[-0-Z_a-z]{12}", "J[-0-Z_a-z]{15}"),
+)
+"""Patterns of which every shape fits one. Each begins with a literal, its first character as rare as can be: RE2 then
+jumps from one such character to the next, many times faster than it reads a page for an alternation. They are short
+and loose because each page compiles them anew."""
+
+_COMMON: Final = ' etaoinsrhldcumpfgwybvk",.0123456789-_:/{}[]ESTAIRNOLCDMP'
+
+
+class SecretGuard:
+    """Masks the secrets it knows, by name, and whatever has the shape of a credential."""
+
+    def __init__(self, known: Mapping[str, str]) -> None:
+        self._placeholders = dict(_spellings(known))
+        self._search = _Search(self._placeholders, shapes=_SHAPES, marks=_MARKS)
+        self._restorable = _Search(self._placeholders, shapes={}, marks=())
+        self._traces = (*_TRACES, *(re.escape(_rare_tail(spelling)) for spelling in self._placeholders))
+
+    def text(self, text: str) -> tuple[str, int]:
+        """`text` masked, and how many spans were."""
+        return self._search.masked(text)
+
+    def value(self, value: Any) -> tuple[Any, int]:
+        """A JSON value with its texts and keys masked, and how many spans were."""
+        return _walked(value, self._search)
+
+    def position(self, value: Any) -> tuple[Any, int]:
+        """A source's position with known secrets masked, and nothing that `unmask` could not restore.
+
+        A cursor may well look like a credential and is still needed to ask for the next page.
+        """
+        return _walked(value, self._restorable)
+
+    def batch(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
+        """`batch` with its columns of text masked, and how many spans were; the same object where none was.
+
+        One pass over the joined buffers tells which traces occur at all; only then are rows looked for, by those
+        traces, and only such cells become Python values.
+        """
+        texts = list(_text_columns(batch))
+        traces = _occurring(self._traces, [column for _, column in texts])
+        if not traces:
+            return batch, 0
+        total = 0
+        for position, column in texts:
+            masked, count = self._column(column, traces)
+            if count:
+                batch = batch.set_column(position, batch.schema.field(position), masked)
+                total += count
+        return batch, total
+
+    def _column(self, column: pa.Array[Any], traces: list[str]) -> tuple[pa.Array[Any], int]:
+        import pyarrow as pa  # noqa: PLC0415 - the Worker shares this module and has no pyarrow
+        import pyarrow.compute as pc  # noqa: PLC0415
+
+        hits = pc.match_substring_regex(column, "|".join(traces))
+        if not pc.any(hits).as_py():
+            return column, 0
+        values, total = column.to_pylist(), 0
+        for row, (value, hit) in enumerate(zip(values, hits.to_pylist(), strict=True)):
+            if value is not None and hit:
+                values[row], count = self.text(value)
+                total += count
+        return pa.array(values, type=column.type), total
+
+
+def unmask(value: Any, *, secrets: Mapping[str, str]) -> Any:
+    """A stored position with the `secrets` put back where their placeholders stand.
+
+    Give it the secrets of the position's own source alone: a server could write a placeholder into its link.
+    """
+    if not secrets:
+        return value
+    names = "|".join(map(re.escape, secrets))
+    found = re.compile(rf"\$\{{({names})(:url)?\}}")
+    return _mapped(value, lambda text: found.sub(lambda m: _restored(secrets[m[1]], encoded=m[2]), text))
+
+
+def capped(text: str, *, guard: SecretGuard | None = None) -> str:
+    """An error's text with credentials masked, cut with an ellipsis at 2 KiB of UTF-8 (run.record.error-cap)."""
+    masked, _ = (guard or _SHAPES_ALONE).text(text)
+    data = masked.encode("utf-8", "replace")
+    if len(data) <= ERROR_CAP:
+        return data.decode()
+    return data[: ERROR_CAP - len(_ELLIPSIS)].decode(errors="ignore") + _ELLIPSIS.decode()
+
+
+_ELLIPSIS: Final = "…".encode()
+
+
+class _Search:
+    """One alternation of secrets and shapes, tried only on texts that hold one of its marks."""
+
+    def __init__(self, placeholders: Mapping[str, str], *, shapes: Mapping[str, str], marks: tuple[str, ...]) -> None:
+        self._placeholders = placeholders
+        self._marks = (*placeholders, *marks)
+        written = {*placeholders.values(), *map(_masked, shapes)}
+        self._written = re.compile(f"({'|'.join(map(re.escape, sorted(written)))})")
+        known = [f"(?P<known>{'|'.join(map(re.escape, placeholders))})"] if placeholders else []
+        wanted = (*known, *(f"(?P<{kind}>{pattern})" for kind, pattern in shapes.items()))
+        self._wanted = re.compile("|".join(wanted), re.ASCII)
+
+    def masked(self, text: str) -> tuple[str, int]:
+        """`text` masked to the point where nothing is left to mask, and how many spans were."""
+        total = 0
+        while any(mark in text for mark in self._marks):
+            pieces = self._written.split(text)
+            count = 0
+            for position in range(0, len(pieces), 2):
+                pieces[position], found = self._wanted.subn(self._replacement, pieces[position])
+                count += found
+            if not count:
+                break
+            text = "".join(pieces)
+            total += count
+        return text, total
+
+    def _replacement(self, found: re.Match[str]) -> str:
+        kind = found.lastgroup or ""
+        return self._placeholders[found[0]] if kind == "known" else _masked(kind)
+
+
+def _masked(kind: str) -> str:
+    return f"[masked:{kind.replace('_', '-')}]"
+
+
+def _spellings(known: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Each spelling of each secret with its placeholder, the longest first: what contains another goes before it."""
+    found: dict[str, str] = {}
+    for name, secret in sorted(known.items()):
+        if len(secret) < SHORTEST_SECRET:
+            continue
+        found.setdefault(secret, f"${{{name}}}")
+        for escaped in (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
+            found.setdefault(escaped, f"${{{name}}}")
+        encoded = quote(secret, safe="")
+        for spelling in (encoded, re.sub("%..", lambda triplet: triplet[0].lower(), encoded)):
+            found.setdefault(spelling, f"${{{name}:url}}")
+    yield from sorted(found.items(), key=lambda pair: (-len(pair[0]), pair[0]))
+
+
+def _rare_tail(secret: str) -> str:
+    """The end of `secret`, at least six characters of it, that begins with its rarest one."""
+    starts = range(len(secret) - SHORTEST_SECRET + 1)
+    return secret[max(starts, key=lambda at: _COMMON.find(secret[at]) % 1000) :]
+
+
+def _walked(value: Any, search: _Search) -> tuple[Any, int]:
+    counts = []
+
+    def masked(text: str) -> str:
+        text, count = search.masked(text)
+        counts.append(count)
+        return text
+
+    return _mapped(value, masked), sum(counts)
+
+
+def _mapped(value: Any, change: Callable[[str], str]) -> Any:
+    """A JSON value with `change` made to each of its texts and keys."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {change(key): _mapped(inner, change) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_mapped(inner, change) for inner in value]
+    return value
+
+
+def _restored(secret: str, *, encoded: str | None) -> str:
+    return quote(secret, safe="") if encoded else secret
+
+
+def _text_columns(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.Array[Any]]]:
+    import pyarrow as pa  # noqa: PLC0415
+
+    for position, column in enumerate(batch.columns):
+        if pa.types.is_string(column.type):
+            yield position, column
+
+
+def _occurring(traces: tuple[str, ...], columns: list[pa.Array[Any]]) -> list[str]:
+    """Which of the `traces` occur anywhere in the columns' joined buffers; a trace across two cells only costs time."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    joined = b"\n".join(map(_data, columns))
+    ends = pa.py_buffer(b"".join(at.to_bytes(8, "little") for at in (0, len(joined))))
+    page = pa.Array.from_buffers(pa.large_string(), 1, [None, ends, pa.py_buffer(joined)])
+    return [trace for trace in traces if pc.match_substring_regex(page, trace)[0].as_py()]
+
+
+def _data(column: pa.Array[Any]) -> memoryview:
+    """The bytes of the column's own cells: its part of the data buffer."""
+    _, offsets, data = column.buffers()
+    if offsets is None or data is None:
+        return memoryview(b"")
+    ends = memoryview(offsets).cast("B").cast("i")
+    return memoryview(data)[ends[column.offset] : ends[column.offset + len(column)]]
+
+
+_SHAPES_ALONE: Final = SecretGuard({})
