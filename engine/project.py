@@ -102,3 +102,19 @@ class Project:
     def __exit__(self, *_: object) -> None:
         """Close it."""
         self.close()
+
+
+def start(
+    manifest: Path | str | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    clock: Clock | None = None,
+    **options: Any,
+) -> Engine:
+    """Start an engine over the manifest and profile the command line would find.
+
+    `manifest` is a path, None for the nearest `contextful.toml` upward from the working directory. Use the engine in a
+    `with` block. Raise what the manifest, the site id or the profile's preflight find wrong.
+    """
+    path = None if manifest is None else Path(manifest)
+    return Project.find(path, environ=environ, clock=clock).engine(**options)
