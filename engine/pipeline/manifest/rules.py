@@ -16,7 +16,7 @@ from engine.pipeline.manifest.problems import MISSING, Loc, Problem, shown
 
 INJECTED: Final = ("_ingested_at", "_run_id", "_site_id", "_commit_seq", "_row_seq")
 PEPPER: Final = "CONTEXTFUL_PEPPER"
-_SUFFIXES: Final = (".csv", ".jsonl", ".parquet")
+_TELLING: Final = (".csv", ".jsonl", ".ndjson", ".parquet")
 
 Table = Mapping[str, Any]
 
@@ -100,7 +100,7 @@ def _file(whole: Table, at: Callable[[str], Loc]) -> Iterator[Problem]:
     path = whole.get("path", MISSING)
     if path is MISSING:
         yield Problem(at("path"), "nothing", "the path or glob of files")
-    if isinstance(path, str) and "format" not in whole and not _plain(path).endswith(_SUFFIXES):
+    if isinstance(path, str) and "format" not in whole and not _tells_format(path):
         yield Problem(at("format"), f"nothing, and the path {shown(path)} does not tell", '"csv", "jsonl", "parquet"')
 
 
@@ -130,8 +130,10 @@ def _repeated(named: Iterable[tuple[Loc, Any]]) -> Iterator[Problem]:
         seen.setdefault(name.lower(), name)
 
 
-def _plain(path: str) -> str:
-    return path.lower().removesuffix(".gz").removesuffix(".zst")
+def _tells_format(path: str) -> bool:
+    """Whether the suffix may name the format; of a glob it is each matching file's own that does."""
+    plain = path.lower().removesuffix(".gz").removesuffix(".zst")
+    return plain.endswith(_TELLING) or any(sign in path for sign in "*?[")
 
 
 def _tables(value: Any, key: str, loc: Loc) -> Iterator[tuple[Loc, Table]]:

@@ -1,4 +1,4 @@
-"""The manifest's own spellings, kept apart so that reading one imports little, are those of the rooms they come from."""
+"""The manifest's own spellings, kept apart so that reading one imports little, are those of the corpus."""
 
 from __future__ import annotations
 
@@ -6,18 +6,13 @@ import pytest
 
 from engine.corpus.schema import INJECTED
 from engine.corpus.types import logical_type
-from engine.pipeline.manifest import load, placeholders, rules
-from engine.pipeline.sources.placeholders import PLACEHOLDER
+from engine.pipeline.manifest import load, rules
 
 TYPES = ["string", "int64", "float64", "bool", "date", "timestamp", "bytes", "json", "decimal(38,0)", "decimal( 4, 4 )"]
 
 
 def test_the_columns_added_to_every_table_are_the_corpus_own():
     assert rules.INJECTED == INJECTED
-
-
-def test_a_placeholder_is_what_the_sources_fill():
-    assert placeholders.PLACEHOLDER.pattern == PLACEHOLDER.pattern
 
 
 @pytest.mark.parametrize("spelling", TYPES)

@@ -186,8 +186,11 @@ path = "data/*.csv.gz"
 name = "a"
 [[pipeline.table]]
 name = "b"
-path = "more/*"
+path = "more/a"
 format = "jsonl"
+[[pipeline.table]]
+name = "d"
+path = "more/*"
 [[pipeline]]
 id = "code"
 [pipeline.source]
@@ -200,7 +203,8 @@ name = "c"
     sources = [table.source for pipeline in manifest.pipelines for table in pipeline.tables]
     assert sources == [
         FileSource(path="data/*.csv.gz", base=tmp_path),
-        FileSource(path="more/*", base=tmp_path, format="jsonl"),
+        FileSource(path="more/a", base=tmp_path, format="jsonl"),
+        FileSource(path="more/*", base=tmp_path),
         PythonSource(entry="shop.sources:tickets", base=tmp_path),
     ]
     assert manifest.root == tmp_path / "../state"

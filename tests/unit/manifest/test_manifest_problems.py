@@ -171,7 +171,7 @@ BAD = {
     "misspelt placeholder": (source('headers = { A = "${1}" }'),
         IN_SOURCE + "headers.A", "${1}", "${NAME}, the name of"),
     "no path": (of_kind('kind = "file"'), IN_SOURCE + "path", "nothing", "path or glob"),
-    "no suffix": (of_kind('kind = "file"\npath = "data/*.gz"'),
+    "no suffix": (of_kind('kind = "file"\npath = "data/a.gz"'),
         IN_SOURCE + "format", "does not tell", '"csv", "jsonl"'),
     "format": (of_kind('kind = "file"\npath = "a"\nformat = "xml"'), IN_SOURCE + "format", '"xml"', '"parquet"'),
     "no entry": (of_kind('kind = "python"'), IN_SOURCE + "entry", "nothing", "package.module:callable"),
