@@ -52,7 +52,7 @@ class SqlAwakeables:
         elif awakeable.state is AwakeableState.PENDING:
             self.time_out(token, at=at)
             raise AwakeableTimedOut(token=token, deadline_at=awakeable.deadline)
-        return _settled(awakeable, payload, digest=digest)
+        return settled(awakeable, payload, digest=digest)
 
     def time_out(self, token: str, *, at: int) -> bool:
         """Close the row if it is pending past its deadline."""
@@ -73,7 +73,8 @@ class SqlAwakeables:
         )
 
 
-def _settled(awakeable: Awakeable, payload: bytes, *, digest: str) -> bytes:
+def settled(awakeable: Awakeable, payload: bytes, *, digest: str) -> bytes:
+    """Return `payload` where it is what a wait was resolved with; raise what a resolution meets otherwise."""
     if awakeable.state is AwakeableState.TIMED_OUT:
         raise AwakeableTimedOut(token=awakeable.token, deadline_at=awakeable.deadline)
     if awakeable.payload_sha256 != digest:

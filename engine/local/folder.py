@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from engine.clock import pauses
-from engine.errors import StorageUnusable
+from engine.local.disk import refusing, sync_content, sync_folder, write_content
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -44,7 +44,7 @@ class FolderObjects:
     def get(self, name: str) -> bytes | None:
         """The content of `name`, or None."""
         path = self.local(name)
-        with _refusing(path):
+        with refusing(path):
             try:
                 return path.read_bytes()
             except (FileNotFoundError, NotADirectoryError):
@@ -53,7 +53,7 @@ class FolderObjects:
     def create(self, name: str, content: bytes) -> bool:
         """Link a synced file to `name` unless it exists; tell whether this call did."""
         path = self.local(name)
-        with _refusing(path):
+        with refusing(path):
             written = self._write(content)
             try:
                 self._within(path.parent, lambda: os.link(written, path))
@@ -61,15 +61,15 @@ class FolderObjects:
                 return False
             finally:
                 written.unlink()
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
             return True
 
     def put(self, name: str, content: bytes) -> None:
         """Rename a synced file to `name`."""
         path = self.local(name)
         self._place(path, content)
-        with _refusing(path):
-            _sync_folder(path.parent)
+        with refusing(path):
+            sync_folder(path.parent)
 
     def put_all(self, contents: Iterable[tuple[str, bytes]]) -> None:
         """Write each as it comes, `WRITERS` at a time; their folders are synced once, at the end."""
@@ -85,14 +85,14 @@ class FolderObjects:
             while under_way:
                 under_way.popleft().result()
         for folder in sorted(folders):
-            with _refusing(folder):
-                _sync_folder(folder)
+            with refusing(folder):
+                sync_folder(folder)
 
     def list(self, prefix: str) -> Iterator[str]:
         """The names that start with `prefix`, sorted; what begins with a dot is ours and no object."""
         start = (self._root / prefix).parent if prefix and not prefix.endswith("/") else self._root / prefix
         found = []
-        with _refusing(start):
+        with refusing(start):
             for folder, below, files in os.walk(start, onerror=_complain):
                 below[:] = [name for name in below if not name.startswith(".")]
                 place = Path(folder).relative_to(self._root)
@@ -104,11 +104,11 @@ class FolderObjects:
         folders: dict[Path, None] = {}
         for name in names:
             path = self.local(name)
-            with _refusing(path), suppress(FileNotFoundError, NotADirectoryError):
+            with refusing(path), suppress(FileNotFoundError, NotADirectoryError):
                 path.unlink()
                 folders[path.parent] = None
         for folder in folders:
-            with _refusing(folder):
+            with refusing(folder):
                 self._prune(folder)
 
     def local(self, name: str) -> Path:
@@ -122,7 +122,7 @@ class FolderObjects:
     def turn(self, prefix: str) -> Iterator[None]:
         """Hold others off `prefix` for the block, or go on without after `PATIENCE_S`."""
         path = self.local(f"{prefix}/{LOCK}")
-        with _refusing(path):
+        with refusing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -132,7 +132,7 @@ class FolderObjects:
             os.close(descriptor)
 
     def _place(self, path: Path, content: bytes) -> None:
-        with _refusing(path):
+        with refusing(path):
             written = self._write(content)
             try:
                 self._within(path.parent, lambda: written.replace(path))
@@ -156,10 +156,8 @@ class FolderObjects:
         path = self._incoming / secrets.token_hex(16)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         try:
-            left = memoryview(content)
-            while left:
-                left = left[os.write(descriptor, left) :]
-            _sync_content(descriptor)
+            write_content(descriptor, content)
+            sync_content(descriptor)
         except OSError:
             path.unlink(missing_ok=True)
             raise
@@ -176,7 +174,7 @@ class FolderObjects:
             folder.mkdir(exist_ok=True)
         else:
             folder.mkdir(parents=True, exist_ok=True)
-        _sync_folder(folder.parent)
+        sync_folder(folder.parent)
 
     def _prune(self, folder: Path) -> None:
         while folder != self._root:
@@ -191,31 +189,9 @@ class FolderObjects:
             folder = folder.parent
 
 
-@contextmanager
-def _refusing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as refusal:
-        place = refusal.filename if isinstance(refusal.filename, str) else path
-        raise StorageUnusable(place=str(place), reason=refusal.strerror or str(refusal)) from refusal
-
-
 def _complain(refusal: OSError) -> None:
     if not isinstance(refusal, FileNotFoundError | NotADirectoryError):
         raise refusal
-
-
-def _sync_content(descriptor: int) -> None:
-    sync = os.fdatasync if hasattr(os, "fdatasync") else os.fsync
-    sync(descriptor)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _lock(descriptor: int) -> None:

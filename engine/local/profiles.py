@@ -9,8 +9,12 @@ from engine.journal import SqlJournal
 from engine.local.blobs import SqliteBlobs
 from engine.local.folder import FolderObjects
 from engine.local.sqlite import SqliteDatabase
+from engine.local.tree.awakeables import TreeAwakeables
+from engine.local.tree.blobs import TreeBlobs
+from engine.local.tree.journal import TreeJournal
+from engine.local.tree.tree import Tree
 from engine.profile import Profile
-from engine.sql import TABLES
+from engine.sql import APART, TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,5 +38,23 @@ def sqlite(root: Path, *, clock: Clock, environ: Mapping[str, str]) -> Profile: 
         scratch=root / "staged",
         capabilities=CAPABILITIES,
         tables=TABLES,
+        close=database.close,
+    )
+
+
+def file(root: Path, *, clock: Clock, environ: Mapping[str, str]) -> Profile:  # noqa: ARG001 - needs no setting
+    """Open the profile of plain files: owners and runs in `catalog.sqlite`, recorded work in folders beside it."""
+    database = SqliteDatabase(root / "catalog.sqlite", clock=clock)
+    tree = Tree(root)
+    journal = TreeJournal(database, tree, TreeBlobs(tree, clock))
+    return Profile(
+        name="file",
+        database=database,
+        journal=journal,
+        awakeables=TreeAwakeables(tree, journal),
+        objects=FolderObjects(root / "corpus"),
+        scratch=root / "staged",
+        capabilities=CAPABILITIES,
+        tables=APART,
         close=database.close,
     )

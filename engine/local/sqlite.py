@@ -58,7 +58,8 @@ class SqliteDatabase:
 
     def _read(self, calls: tuple[Call, ...]) -> list[Rows]:
         if len(calls) == 1:
-            return [self._patiently(calls[0].statement.text, self._arguments(calls[0])).fetchall()]
+            only = calls[0]
+            return [self._patiently(only.statement.text, _filled(only, self._clock.now())).fetchall()]
         return self._transact("BEGIN", calls)
 
     def _write(self, calls: tuple[Call, ...]) -> list[Rows]:
@@ -70,7 +71,7 @@ class SqliteDatabase:
         try:
             now = self._clock.now()
             execute = self._connection.execute
-            results = [execute(c.statement.text, c.arguments | {"now": now}).fetchall() for c in calls]
+            results = [execute(c.statement.text, _filled(c, now)).fetchall() for c in calls]
             execute("COMMIT")
         except BaseException:
             # Interrupted or refused, the batch leaves nothing; SQLite may have rolled back by itself already.
@@ -78,9 +79,6 @@ class SqliteDatabase:
                 self._connection.execute("ROLLBACK")
             raise
         return results
-
-    def _arguments(self, call: Call) -> dict[str, object]:
-        return call.arguments | {"now": self._clock.now()}
 
     def _sync(self, *, wanted: bool) -> None:
         """Choose whether the next commit waits for the disk; inside a transaction SQLite would refuse the switch."""
@@ -121,3 +119,8 @@ class SqliteDatabase:
 
     def _failure(self, failure: Exception) -> StorageUnusable:
         return StorageUnusable(place=str(self.path), reason=str(failure))
+
+
+def _filled(call: Call, now: int) -> dict[str, object]:
+    """The call's arguments with the store's instant, where its statement asks for it."""
+    return call.arguments | {"now": now} if "now" in call.statement.parameters else call.arguments

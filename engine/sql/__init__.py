@@ -16,19 +16,14 @@ from engine.ports import Call, Statement
 SCHEMA_VERSION: Final = 4
 """The execution schema this executable supports."""
 
-TABLES: Final = (
-    "meta",
-    "holders",
-    "owners",
-    "runs",
-    "cursors",
-    "fires",
-    "requests",
-    "journal",
-    "blobs",
-    "awakeables",
-)
-"""The files in the order their tables are created."""
+CATALOG: Final = ("meta", "holders", "owners", "runs", "cursors", "fires", "requests")
+"""The files that hold what a catalog keeps, in the order their tables are created."""
+
+TABLES: Final = (*CATALOG, "journal", "blobs", "awakeables")
+"""The files of a store whose journal is in its catalog's database."""
+
+APART: Final = (*CATALOG, "uncollected")
+"""The files of a catalog whose journal is kept elsewhere."""
 
 _HEAD = re.compile(r"^-- name: (\w+)(, durable)?\n", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_0-9]+)")
@@ -51,7 +46,7 @@ def schema(*tables: str) -> list[Call]:
 
 @cache
 def _statements() -> dict[str, Statement]:
-    return {name: s for table in ("catalog", *TABLES) for name, s in _table(table).items()}
+    return {name: s for table in ("catalog", "uncollected", *TABLES) for name, s in _table(table).items()}
 
 
 @cache

@@ -48,6 +48,9 @@ SELECT scope, execution_id, pins, plan_ref, asked_pins, attempt, holder, lease_u
 -- name: held_attempts
 SELECT attempt FROM owners WHERE holder = :holder;
 
+-- name: active_attempt
+SELECT execution_id, attempt FROM owners WHERE scope = :scope;
+
 -- name: require_attempt
 -- Refuses the batch unless the attempt still holds its owner.
 INSERT INTO refusals (reason)

@@ -1,0 +1,1 @@
+"""Journal entries, awakeables and blobs as files, for a catalog that keeps the owners apart from them."""

@@ -1,0 +1,84 @@
+"""Entries and waits as file contents: one line of JSON that describes them, then the recorded bytes, if any."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import StorageUnusable
+from engine.shapes import Awakeable, AwakeableState, BlobRef, Entry, EntryKey, canonical_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def entry_content(entry: Entry) -> bytes:
+    """Return the file of `entry`."""
+    head = {
+        "step": entry.key.step,
+        "input": entry.key.input,
+        "run_id": entry.run_id,
+        "claim": entry.claim,
+        "attempts": entry.attempts,
+        "next_attempt_at": entry.next_attempt_at,
+        "inline": None if entry.value is None else len(entry.value),
+        "blob": [entry.blob.sha256, entry.blob.bytes] if entry.blob else None,
+    }
+    return _line(head) + (entry.value or b"")
+
+
+def entry_of(content: bytes, *, execution_id: str, path: Path) -> Entry | None:
+    """Return the entry a file holds.
+
+    None for an empty file: only a first claim is not synced, and a loss of power may leave it so. Raise
+    `StorageUnusable` for anything else that is no whole entry, because taking it for unclaimed would repeat an effect.
+    """
+    if not content:
+        return None
+    head, value = _parted(content, path)
+    if head["inline"] not in {None, len(value)}:
+        raise StorageUnusable(place=str(path), reason=f"holds {len(value)} of {head['inline']} recorded bytes")
+    return Entry(
+        EntryKey(execution_id, head["step"], head["input"]),
+        head["claim"],
+        head["run_id"],
+        head["attempts"],
+        head["next_attempt_at"],
+        None if head["inline"] is None else value,
+        BlobRef(*head["blob"]) if head["blob"] else None,
+    )
+
+
+def referenced(head: bytes, *, path: Path) -> str | None:
+    """Return the digest of the blob that an entry's first line names; none for a claim that a loss of power took."""
+    if not head:
+        return None
+    blob = _parted(head, path)[0]["blob"]
+    return blob[0] if blob else None
+
+
+def awakeable_content(awakeable: Awakeable) -> bytes:
+    """Return the file of `awakeable`."""
+    names = ("token", "execution_id", "step", "created_at", "deadline", "state", "payload_sha256", "subject")
+    return _line({name: getattr(awakeable, name) for name in names})
+
+
+def awakeable_of(content: bytes, *, path: Path) -> Awakeable:
+    """Return the wait a file holds. Raise `StorageUnusable` where it holds none."""
+    fields, _ = _parted(content, path)
+    return Awakeable(**fields | {"state": AwakeableState(fields["state"])})
+
+
+def _line(head: dict[str, Any]) -> bytes:
+    return canonical_json(head).encode("utf-8", "surrogatepass") + b"\n"
+
+
+def _parted(content: bytes, path: Path) -> tuple[dict[str, Any], bytes]:
+    line, end, rest = content.partition(b"\n")
+    try:
+        head: dict[str, Any] = json.loads(line.decode("utf-8", "surrogatepass")) if end else None
+    except ValueError:
+        head = None
+    if not isinstance(head, dict):
+        raise StorageUnusable(place=str(path), reason="is damaged: it begins with no whole line of JSON")
+    return head, rest
