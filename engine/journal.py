@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from engine.clock import pauses
 from engine.errors import ExecutionSuperseded, Refused
 from engine.shapes import INLINE_LIMIT, Attempt, BlobRef, Entry, EntryKey
 from engine.sql import call
@@ -38,7 +37,7 @@ class SqlJournal:
         columns = _columns(key)
         claim = call("claim_entry", **columns, scope=attempt.scope, run_id=attempt.run_id, claim=token)
         try:
-            *_, claimed, standing = self._db.run(*ledger, claim, call("find_entry", **columns))
+            *_, claimed = self._db.run(*ledger, claim)
         except Refused as refusal:
             if "journal.run_id" in refusal.constraint:
                 raise ExecutionSuperseded(scope=attempt.scope, attempt=attempt.run_id) from refusal
@@ -46,7 +45,8 @@ class SqlJournal:
         if claimed:
             ((attempts, next_attempt_at),) = claimed
             return Entry(key, token, attempt.run_id, attempts, next_attempt_at, None, None)
-        return _entry(key, standing[0])
+        # Somebody was first. A row that is withdrawn before it is read leaves nobody's claim: the caller comes again.
+        return self.find(key) or Entry(key, None, None, 0, None, None, None)
 
     def renew(self, key: EntryKey, *, token: str, attempts: int, next_attempt_at: int | None) -> None:
         """Note the attempts used and the next instant on the claim's row."""
@@ -60,7 +60,6 @@ class SqlJournal:
 
     def record(self, key: EntryKey, *, attempt: Attempt, token: str, value: bytes, ledger: Sequence[Call] = ()) -> None:
         """Record `value` under the standing claim, its blob kept first where it is large."""
-        waiting = pauses(first_s=0.01, longest_s=0.5, patience_s=60)
         while True:
             placed = self.place(value)
             recording = call(
@@ -69,10 +68,9 @@ class SqlJournal:
             *_, recorded = self._db.run(*ledger, recording)
             if recorded:
                 return
-            entry = self.find(key)
-            if placed["digest"] is None or entry is None or entry.claim != token or not waiting.pause():
+            if placed["digest"] is None or not self._stands(key, attempt=attempt, token=token):
                 raise ExecutionSuperseded(scope=attempt.scope, attempt=attempt.run_id)
-            # The claim stands, so a sweep doomed the blob between its upload and this batch: put it again.
+            # A sweep doomed the blob between its upload and this batch: putting it again waits until that is over.
 
     def withdraw(self, key: EntryKey, *, token: str, ledger: Sequence[Call] = ()) -> None:
         """Delete the pending row of this claim."""
@@ -118,6 +116,11 @@ class SqlJournal:
             return {"value": value, "digest": None, "bytes": len(value)}
         reference = self._blobs.put(value)
         return {"value": None, "digest": reference.sha256, "bytes": reference.bytes}
+
+    def _stands(self, key: EntryKey, *, attempt: Attempt, token: str) -> bool:
+        owner, entry = self._db.run(call("read_owner", scope=attempt.scope), call("find_entry", **_columns(key)))
+        active = owner and (owner[0][1], owner[0][5]) == (attempt.execution_id, attempt.run_id)
+        return bool(active and entry and entry[0][1] == token)
 
 
 def _columns(key: EntryKey) -> dict[str, str]:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
+_CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
 INLINE_LIMIT: Final = 1 << 20
 """Bytes of the largest value the journal stores inside its row (run.journal.inline-cutoff)."""
 
@@ -229,7 +231,7 @@ class Pull:
 
 def canonical_json(value: Any) -> str:
     """`value` as JSON text that is equal whenever the value is: keys sorted, no spaces, NaN refused."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _CANONICAL.encode(value)
 
 
 def domain_hash(domain: str, *parts: str) -> str:

@@ -10,21 +10,26 @@ if TYPE_CHECKING:
 
     from engine.execution.cancellation import Cancellation
     from engine.execution.outbound import Outbound
+    from engine.shapes import EntryKey
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
     """One attempt of a step's effect.
 
-    `idempotency_key` is the same on every re-entry of this effect, so a vendor that honours keys acts once
+    The idempotency key is the same on every re-entry of this effect, so a vendor that honours keys acts once
     (run.journal.idempotency-key); `attempt` counts from 1 over every process that has tried.
     """
 
-    step: str
-    idempotency_key: str
+    key: EntryKey
     attempt: int
     cancellation: Cancellation
     outbound: Outbound
+
+    @property
+    def idempotency_key(self) -> str:
+        """The key to send, the same however often this step is tried."""
+        return self.key.idempotency_key
 
     @property
     def http(self) -> httpx.Client:

@@ -175,9 +175,10 @@ class Execution:
         else:
             with self._room.admission.callback(self._held.attempt.scope):
                 value = effect(call)
-        masked, count = self._guard.value(value) if not isinstance(value, bytes) else (value, 0)
-        self._masked += count
-        return values.encode(masked, step=label)
+        if value is not None and not isinstance(value, bytes):
+            value, count = self._guard.value(value)
+            self._masked += count
+        return values.encode(value, step=label)
 
     def _minted(self, label: str, *, ttl_ms: int) -> Awakeable:
         def draw(_: Call) -> dict[str, Any]:

@@ -34,11 +34,12 @@ class Outbound:
 
     def enter(self, key: EntryKey, *, header: str = DEFAULT_HEADER) -> None:
         """Begin a try of the effect of `key` on this thread."""
-        self._current.intent = _Intent(self._chance.token(), key, header)
+        self._current.intent = _Intent(key, header)
 
     def intend(self) -> Call:
         """Return the statement that writes this thread's intent, for a claim whose effect is known to send."""
         intent = self._intent
+        intent.id = self._chance.token()
         intent.written = True
         key = intent.key
         return call(
@@ -104,8 +105,8 @@ class _Intent:
 
     __slots__ = ("header", "id", "key", "sent", "written")
 
-    def __init__(self, identity: str, key: EntryKey, header: str) -> None:
-        self.id = identity
+    def __init__(self, key: EntryKey, header: str) -> None:
+        self.id = ""
         self.key = key
         self.header = header
         self.sent: list[dict[str, Any]] = []

@@ -11,7 +11,8 @@ record ──▶ value
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from engine.errors import ContextfulError, ExecutionSuperseded, Permanent, StepFailed, Transient
@@ -19,7 +20,7 @@ from engine.execution.call import Call
 from engine.execution.retry import Stands, decide
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from engine.clock import Chance, Clock
     from engine.execution.cancellation import Cancellation
@@ -54,6 +55,7 @@ class Steps:
     outbound: Outbound
     cancellation: Cancellation
     noticed: Callable[[str, int, ContextfulError, int], None]
+    tokens: Iterator[int] = field(default_factory=itertools.count)
 
     def run(
         self,
@@ -78,7 +80,7 @@ class Steps:
         return Outcome(self._compute(key, standing, effect, schedule=schedule, header=header), replayed=False)
 
     def _claim(self, key: EntryKey) -> Entry:
-        token = self.chance.token()
+        token = f"{self.attempt.run_id}.{next(self.tokens)}"
         while True:
             entry = self.journal.claim(key, attempt=self.attempt, token=token)
             if entry.recorded or entry.claim == token:
@@ -119,7 +121,7 @@ class Steps:
         outbound = self.outbound
         outbound.enter(key) if header is None else outbound.enter(key, header=header)
         try:
-            value = effect(Call(key.step, key.idempotency_key, attempt, self.cancellation, outbound))
+            value = effect(Call(key, attempt, self.cancellation, outbound))
         except Exception as raised:
             outbound.settle()
             raise failure_of(raised) from raised

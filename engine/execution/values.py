@@ -10,20 +10,25 @@ from engine.errors import ValueUnsupported
 from engine.shapes import canonical_json
 
 _BYTES: Final = b"\x00"
+_NULL: Final = b"null"
+_NO_INPUT: Final = hashlib.sha256(_NULL).hexdigest()
+_TEXT: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def encode(value: Any, *, step: str) -> bytes:
     """`value` as it is recorded. Raise `ValueUnsupported` naming the step for what is neither JSON nor bytes."""
+    if value is None:
+        return _NULL
     if isinstance(value, bytes):
         return _BYTES + value
     _refuse_foreign(value, step=step, place="it")
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode(
-        "utf-8", "surrogatepass"
-    )
+    return _TEXT.encode(value).encode("utf-8", "surrogatepass")
 
 
 def decode(recorded: bytes) -> Any:
     """The value behind recorded bytes."""
+    if recorded == _NULL:
+        return None
     if recorded[:1] == _BYTES:
         return recorded[1:]
     return json.loads(recorded.decode("utf-8", "surrogatepass"))
@@ -31,6 +36,8 @@ def decode(recorded: bytes) -> Any:
 
 def input_hash(value: Any, *, step: str) -> str:
     """The hash of a step's input, alike for equal inputs; bytes and JSON never collide (run.journal.entry-key)."""
+    if value is None:
+        return _NO_INPUT
     if isinstance(value, bytes):
         return hashlib.sha256(_BYTES + value).hexdigest()
     _refuse_foreign(value, step=step, place="its input")
