@@ -14,6 +14,7 @@ from engine.corpus.read import Answer, ReadFace
 from engine.corpus.schema import Column, Schema
 from engine.local import folder
 from engine.local.folder import FolderObjects
+from engine.pipeline.columns import Downgrade
 from engine.pipeline.recording import PullMeta, encode
 from engine.pipeline.stage import Stage
 from engine.shapes import CursorKind
@@ -38,12 +39,15 @@ class Corpus:
     def __post_init__(self) -> None:
         self.objects = FolderObjects(self.root / "corpus")
 
-    def recorded(self, rows: Rows, types: dict[str, str]) -> bytes:
+    def recorded(self, rows: Rows, types: dict[str, str], *, untyped: tuple[str, ...] = (),
+                 declared: dict[str, str] | None = None, downgraded: tuple[str, ...] = ()) -> bytes:  # fmt: skip
         """The bytes a journal holds of a pull of `rows`."""
         largest = {name: max((abs(row[name]) for row in rows if row.get(name) is not None), default=0)
                    for name, kind in types.items() if kind == "int64"}  # fmt: skip
         schema = Schema(tuple(Column(name, kind, largest.get(name)) for name, kind in types.items()))
-        return encode(pa.RecordBatch.from_pylist(rows, schema=schema.arrow()), PullMeta(schema=schema))
+        events = tuple(Downgrade(path=name, source="object", landed="json", reason="nested") for name in downgraded)
+        meta = PullMeta(schema=replace(schema, untyped=untyped), types=declared or {}, downgrades=events)
+        return encode(pa.RecordBatch.from_pylist(rows, schema=schema.arrow()), meta)
 
     def stage(self, run_id: str, *pulls: Rows, types: dict[str, str] | None = None) -> Stage:
         """A stage of run `run_id` holding one part a pull."""
