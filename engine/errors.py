@@ -179,6 +179,65 @@ class InitRefused(NamedError, Config):
 
 
 @named
+class PipelineUnknown(NamedError, Config):
+    """The manifest declares no such pipeline; `hint` names those it does."""
+
+    pipeline: str
+    hint: str
+    says = "the manifest has no pipeline {pipeline!r}"
+    remedy = "{hint}"
+
+
+@named
+class TableUnknown(NamedError, Config):
+    """No such table at `place`; `hint` names those there are."""
+
+    table: str
+    place: str
+    hint: str
+    says = "{place} has no table {table!r}"
+    remedy = "{hint}"
+
+
+@named
+class RunUnknown(NamedError, Config):
+    """No run of that id is recorded."""
+
+    run_id: str
+    says = "no run {run_id!r} is recorded"
+    remedy = "contextful run list names the latest ones"
+
+
+@named
+class ConfirmationNeeded(NamedError, Config):
+    """A verb that takes something away was neither confirmed on a terminal nor by `--yes`."""
+
+    action: str
+    says = "{action}, and nobody is here to confirm it"
+    remedy = "add --yes to do it"
+
+
+@named
+class PositionSpelling(NamedError, Config):
+    """What `--to` says is no position of the table."""
+
+    table: str
+    found: str
+    expected: str
+    says = "{found!r} is no position of {table}; expected {expected}"
+    remedy = "contextful pipeline reset without --to starts over from nothing"
+
+
+@named
+class InstantSpelling(NamedError, Config):
+    """An instant in another spelling than the two admitted."""
+
+    found: str
+    says = "{found!r} is no instant"
+    remedy = "write a UTC instant such as 2026-01-31T06:00:00Z, or YYYY-MM-DD for the first instant of a day"
+
+
+@named
 class SiteIdUnresolved(NamedError, Config):
     """No usable site id at startup (run.record.site-id-unresolved, run.record.site-id-length)."""
 
@@ -426,6 +485,20 @@ class ExecutionRewindUnsafe(NamedError, Transient):
     alive: str
     says = "execution {execution_id} cannot be retired: {alive}"
     remedy = "wait for it or stop it, then rewind again"
+
+
+@named
+class ExecutionPending(NamedError, Permanent):
+    """A verb that moves a scope's position or rows met an execution that is not finished."""
+
+    scope: str
+    execution_id: str
+    state: str
+    says = "{scope} has the unfinished execution {execution_id} ({state})"
+    remedy = (
+        "finish it with contextful pipeline run, or give its recorded work up: "
+        "contextful run rewind {execution_id} --reason TEXT --force"
+    )
 
 
 @named
