@@ -3,9 +3,9 @@
 A `${NAME}` in a URL, header, parameter or body is filled at the moment of sending. A header or parameter that holds
 one, and any `Authorization` or `Cookie` header or `user:password@` of the URL, goes to the source's own origin only.
 
-With `method = "POST"` and a `body`, what paging and `since_param` ask for joins the body's top level; without a body,
-and for GET, it joins the query. A page reached by a link is asked with the link's own query: of the declared
-parameters only those that hold a secret and are missing there are added.
+With a `body`, what paging and `since_param` ask for joins the body's top level; without one it joins the query. A page
+reached by a link is asked with the link's own query: of the declared parameters only those that hold a secret and are
+missing there are added.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ Every error names the file, and where a line is broken its number, from 1 on.
 from __future__ import annotations
 
 import gzip
+import io
 import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ BATCH_BYTES: Final = 8 << 20
 LONGEST_LINE: Final = 64 << 20
 """Bytes of the longest line read: past it a file is taken for one that has no lines."""
 
+_BUFFER: Final = 1 << 18
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -75,7 +77,7 @@ def _opened(file: File) -> IO[bytes]:
     if file.path.suffix == ".zst":
         import pyarrow as pa  # noqa: PLC0415 - most files are not of this kind, and loading it takes longer than they do
 
-        return cast("IO[bytes]", pa.input_stream(file.path, compression="zstd"))
+        return io.BufferedReader(cast("io.RawIOBase", pa.input_stream(file.path, compression="zstd")), _BUFFER)
     return file.path.open("rb")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote, unquote_plus, urljoin, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, unquote_plus, urljoin, urlsplit, urlunsplit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,7 +20,8 @@ def origin(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in _PORTS or not parts.hostname:
         raise ValueError(f"{url} is no http or https URL")
-    return f"{parts.scheme}://{parts.hostname}:{parts.port or _PORTS[parts.scheme]}"
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}:{parts.port or _PORTS[parts.scheme]}"
 
 
 def absolute(base: str, link: str) -> str:
@@ -38,7 +39,7 @@ def without_user(url: str) -> tuple[str, tuple[str, str] | None]:
     if not at:
         return url, None
     name, _, word = user.partition(":")
-    return urlunsplit(parts._replace(netloc=host)), (unquote_plus(name), unquote_plus(word))
+    return urlunsplit(parts._replace(netloc=host)), (unquote(name), unquote(word))
 
 
 def with_params(url: str, params: Mapping[str, str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote, quote_plus
@@ -40,9 +41,10 @@ def filled(declared: Any, secrets: Mapping[str, str], *, path: str) -> Any:
 def masked(text: str, secrets: Mapping[str, str]) -> str:
     """`text` with every secret value, plain, percent-encoded or escaped as in JSON, replaced by its `${NAME}`."""
     spellings = {spelling: name for name, value in secrets.items() for spelling in _spellings(value)}
-    for spelling in sorted(spellings, key=len, reverse=True):
-        text = text.replace(spelling, f"${{{spellings[spelling]}}}")
-    return text
+    if not spellings:
+        return text
+    longest_first = sorted(spellings, key=len, reverse=True)
+    return re.sub("|".join(map(re.escape, longest_first)), lambda found: f"${{{spellings[found[0]]}}}", text)
 
 
 def sample(text: str) -> str:

@@ -12,9 +12,9 @@ from engine.shapes import Connector
 
 MODULES: Final = {
     "http": ("answers", "fetching", "http", "links", "paging", "placeholders"),
-    "file": ("delimited", "file", "jsonl", "lines", "parquet"),
+    "file": ("answers", "delimited", "file", "jsonl", "lines", "parquet", "placeholders"),
 }
 """The modules of this package whose text each connector's hash stands for."""
 
-HTTP: Final = Connector(id="http", version="1", hash="")
-FILE: Final = Connector(id="file", version="1", hash="")
+HTTP: Final = Connector(id="http", version="1", hash="e6438fdffa3b48dc89c38e6b9a49c9223bbcba7b4564eb1913d18dceee3e2017")
+FILE: Final = Connector(id="file", version="1", hash="d43ec8eb6e4ed85edadc06aad06790856327a908290df407b5afde1f9063a8ed")

@@ -1,19 +1,23 @@
-"""A site to read from: a real local server whose pages a test lays out, and which remembers what it was asked."""
+"""What tests read from: a real local server whose pages they lay out, and a folder of files."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import threading
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from engine.pipeline.declaration import HttpSource, Paginate, Table
-from engine.pipeline.source import Ask, Secrets
-from engine.pipeline.sources import open_source
+from engine.pipeline.declaration import FileSource, HttpSource, Paginate, Table
+from engine.pipeline.source import Ask, Secrets, Source
+from engine.pipeline.sources import delimited, jsonl, open_source, parquet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -151,3 +155,74 @@ class Reader:
 @pytest.fixture
 def reader(site: Site, client: httpx.Client) -> Reader:
     return Reader(site, client)
+
+
+@dataclass
+class Folder:
+    """A manifest's folder with files in it, read as one table."""
+
+    path: Path
+
+    def at(self, path: str) -> Folder:
+        """Another folder."""
+        return Folder(Path(path))
+
+    def write(self, name: str, content: bytes) -> None:
+        """Put a file there, compressed as its suffix says."""
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".gz":
+            content = gzip.compress(content)
+        if path.suffix == ".zst":
+            content = pa.compress(content, codec="zstd", asbytes=True)
+        path.write_bytes(content)
+
+    def source(self, pattern: str, *, format_: Any = None, incremental: str | None = None) -> Source:
+        declared = FileSource(path=pattern, base=self.path, format=format_)
+        return open_source(Table("rows", "files", declared, content_hash="", incremental=incremental))
+
+    def pulls(self, pattern: str, *, position: Any = None, format_: Any = None) -> Iterator[Pull]:
+        """The pulls of a walk, one at a time."""
+        with httpx.Client(trust_env=False) as client:
+            yield from self.source(pattern, format_=format_).pulls(Ask(http=client, position=position))
+
+    def rows(self, pattern: str, *, format_: Any = None) -> list[Any]:
+        """All rows of a walk."""
+        return [row for pull in self.pulls(pattern, format_=format_) for row in self.plain(pull)]
+
+    def plain(self, pull: Pull) -> list[Any]:
+        """The rows of a pull as dicts."""
+        return list(pull.rows.to_pylist() if isinstance(pull.rows, pa.RecordBatch | pa.Table) else pull.rows)
+
+    def encoded(self, format_: str, rows: list[dict[str, str]], *, names: list[str] | None = None) -> bytes:
+        """`rows` in a format."""
+        names = names or list(rows[0])
+        if format_ == "csv":
+            return "".join(f"{','.join(one)}\n" for one in [names, *([row[n] for n in names] for row in rows)]).encode()
+        if format_ == "jsonl":
+            return "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows).encode()
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.Table.from_pylist(rows, schema=pa.schema([(name, pa.string()) for name in names])), sink)
+        return sink.getvalue().to_pybytes()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Folder]:
+    """A fresh folder at each call, for tests that draw many examples."""
+    return lambda: Folder(tmp_path_factory.mktemp("folder"))
+
+
+@pytest.fixture
+def batches_of(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Lets a pull of a file end after so many rows."""
+
+    def set_rows(rows: int) -> None:
+        for module in (delimited, jsonl, parquet):
+            monkeypatch.setattr(module, "BATCH_ROWS", rows)
+
+    return set_rows

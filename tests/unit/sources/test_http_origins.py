@@ -10,6 +10,7 @@ from engine.errors import ContextfulError, Permanent, SecretNotFound, SourceLoop
 from engine.pipeline.declaration import Paginate
 from engine.pipeline.source import Ask, Secrets
 from engine.pipeline.sources import open_source
+from engine.pipeline.sources.links import absolute, origin
 from engine.pipeline.sources.placeholders import filled, masked
 
 if TYPE_CHECKING:
@@ -116,10 +117,10 @@ def test_a_password_in_the_url_becomes_a_header_that_links_keep(site: Site, read
     site.lay("/rows", {"items": [], "next": f"{site.url.replace('//', '//user@')}/last"})
     site.lay("/last", {"items": []})
 
-    pulls = list(reader.pulls(url=site.url.replace("//", "//me:${API_TOKEN}@") + "/rows", records="items",
+    pulls = list(reader.pulls(url=site.url.replace("//", "//me:p%2Bw+${API_TOKEN}@") + "/rows", records="items",
                               paginate=NEXT, secrets={"API_TOKEN": "pw"}))  # fmt: skip
 
-    expected = f"Basic {b64encode(b'me:pw').decode()}"
+    expected = f"Basic {b64encode(b'me:p+w+pw').decode()}"
     assert [came.headers["authorization"] for came in site.came] == [expected, expected]
     assert pulls[0].position == {"url": f"{site.url}/last"}
 
@@ -214,8 +215,36 @@ def test_a_secret_that_no_header_can_hold_is_not_quoted(site: Site, reader: Read
     assert refusal.value.__cause__ is None
 
 
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("HTTP://Api.Test/x", "http://api.test:80"), ("https://me:pw@api.test:8443", "https://api.test:8443"),
+        ("http://[::1]:80/", "http://[::1]:80"), ("http://api.test\\@evil.test/", "http://evil.test:80"),
+    ],
+)  # fmt: skip
+def test_an_origin_is_scheme_host_and_port(url: str, expected: str) -> None:
+    assert origin(url) == expected
+
+
+@pytest.mark.parametrize("url", ["ftp://h/", "/rows", "http://", "http://h:x/", "javascript:alert(1)", "http://[/"])
+def test_what_is_no_http_url_has_no_origin(url: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - the standard library's own words differ
+        origin(url)
+
+
+@pytest.mark.parametrize(
+    ("link", "target"),
+    [
+        ("?page=2", "http://h/a/b?page=2"), ("c#top", "http://h/a/c"), ("//other/x", "http://other/x"),
+        (" /x ", "http://h/x"), ("http://me:pw@h/x", "http://h/x"), ("../../../x", "http://h/x"),
+    ],
+)  # fmt: skip
+def test_a_link_is_resolved_without_fragment_and_password(link: str, target: str) -> None:
+    assert absolute("http://h/a/b?page=1", link) == target
+
+
 def test_masking_finds_every_spelling_and_the_longest_first() -> None:
-    secrets = {"A": "abc", "B": "abcd/é", "EMPTY": ""}
+    secrets = {"A": "abc", "B": "abcd/é", "EMPTY": "", "C": "A"}
 
     assert masked('abcd/é abcd%2F%C3%A9 "abcd/\\u00e9" abc', secrets) == '${B} ${B} "${B}" ${A}'
     assert filled({"x": ["${A}-${A}", 3]}, secrets, path="p") == {"x": ["abc-abc", 3]}
