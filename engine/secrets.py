@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -45,7 +45,7 @@ _SHAPES: Final[dict[str, str]] = {
     "pypi": rf"{_START}pypi-AgE[A-Za-z0-9_-]{{50,}}",
 }
 _MARKS: Final = (
-    *("PRIVATE KEY", "earer ", "eyJ", "KIA", "SIA", "gh", "glpat-"),
+    *("PRIVATE KEY", "earer ", "eyJ", "KIA", "SIA", "gh", "hub_pat_", "glpat-"),
     *("xox", "k_live_", "k_test_", "sk-", "AIza", "npm_", "pypi-AgE"),
 )
 """Texts of which every shape holds one."""
@@ -187,9 +187,9 @@ def _spellings(known: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         found.setdefault(secret, f"${{{name}}}")
         for escaped in (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
             found.setdefault(escaped, f"${{{name}}}")
-        encoded = quote(secret, safe="")
-        for spelling in (encoded, re.sub("%..", lambda triplet: triplet[0].lower(), encoded)):
-            found.setdefault(spelling, f"${{{name}:url}}")
+        for encoded in (quote(secret, safe=""), quote(secret), quote_plus(secret)):
+            found.setdefault(encoded, f"${{{name}:url}}")
+            found.setdefault(re.sub("%..", lambda triplet: triplet[0].lower(), encoded), f"${{{name}:url}}")
     yield from sorted(found.items(), key=lambda pair: (-len(pair[0]), pair[0]))
 
 

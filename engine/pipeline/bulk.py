@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _PATTERNS: Final = {
     "int64": r"^-?\d{1,18}\z",
     "float64": r"^-?\d{1,15}(\.\d{1,15})?\z",
-    "date": r"^\d{4}-\d\d-\d\d\z",
-    "timestamp": r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d)\z",
+    "date": r"^[1-9]\d{3}-\d\d-\d\d\z",
+    "timestamp": r"^[1-8]\d{3}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-][01]\d:[0-5]\d)\z",
 }
 
 

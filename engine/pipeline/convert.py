@@ -11,7 +11,7 @@ import base64
 import datetime as dt
 import numbers
 import re
-from decimal import Context, Decimal, Inexact
+from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
@@ -110,7 +110,7 @@ def _to_float64(value: Any) -> float:
 
 def _to_decimal(precision: int, scale: int) -> Callable[[Any], Decimal]:
     """Numbers and their spellings, with no digit more than `precision` and `scale` have room for."""
-    exact = Context(prec=precision, traps=[Inexact])
+    exact = Context(prec=precision, traps=[Inexact, InvalidOperation])
     step = Decimal(1).scaleb(-scale)
 
     def convert(value: Any) -> Decimal:
