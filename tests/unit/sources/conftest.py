@@ -119,7 +119,7 @@ def elsewhere() -> Iterator[Site]:
     yield from _site()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def client() -> Iterator[httpx.Client]:
     with httpx.Client(trust_env=False) as client:
         yield client
@@ -183,7 +183,7 @@ class Folder:
 
     def pulls(self, pattern: str, *, position: Any = None, format_: Any = None) -> Iterator[Pull]:
         """The pulls of a walk, one at a time."""
-        with httpx.Client(trust_env=False) as client:
+        with httpx.Client(transport=httpx.MockTransport(_no_request)) as client:
             yield from self.source(pattern, format_=format_).pulls(Ask(http=client, position=position))
 
     def rows(self, pattern: str, *, format_: Any = None) -> list[Any]:
@@ -204,6 +204,10 @@ class Folder:
         sink = pa.BufferOutputStream()
         pq.write_table(pa.Table.from_pylist(rows, schema=pa.schema([(name, pa.string()) for name in names])), sink)
         return sink.getvalue().to_pybytes()
+
+
+def _no_request(request: httpx.Request) -> httpx.Response:
+    raise AssertionError(f"a file asked for {request.url}")
 
 
 @pytest.fixture
