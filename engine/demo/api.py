@@ -142,19 +142,18 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer one request and write it down, also when the reader is gone before the end of it."""
-        api, number, rows = self.server.api, self.server.api.number(), 0
+        api, number = self.server.api, self.server.api.number()
         status, body, headers = _answer(self.path, throttled=api.throttles(number))
         content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-        try:
-            self._begin(status, headers, len(content))
-            half = len(content) // 2
-            self.wfile.write(content[:half])
+        half = len(content) // 2
+        reader_stays = self._begun(status, headers, len(content), content[:half])
+        if reader_stays:
             api.pause(number)
-            if not self._reader_left():
-                self.wfile.write(content[half:])
-                rows = len(body.get("items", ()))
-        finally:
-            api.note(Asked(self.path, status, rows))
+            reader_stays = not self._reader_left()
+        # Before the last bytes: whoever has them finds the request written down.
+        api.note(Asked(self.path, status, len(body.get("items", ())) if reader_stays else 0))
+        if reader_stays:
+            self.wfile.write(content[half:])
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the method it overrides
         """Log nothing: `DemoApi.asked` holds every request."""
@@ -168,11 +167,17 @@ class _Handler(BaseHTTPRequestHandler):
         except OSError:
             return True
 
-    def _begin(self, status: HTTPStatus, headers: dict[str, str], length: int) -> None:
+    def _begun(self, status: HTTPStatus, headers: dict[str, str], length: int, content: bytes) -> bool:
+        """Send the head and the first bytes; tell whether the reader was still there."""
         self.send_response(status)
         for name, value in {"Content-Type": "application/json", "Content-Length": str(length), **headers}.items():
             self.send_header(name, value)
-        self.end_headers()
+        try:
+            self.end_headers()
+            self.wfile.write(content)
+        except OSError:
+            return False
+        return True
 
 
 def _answer(target: str, *, throttled: bool) -> tuple[HTTPStatus, dict[str, Any], dict[str, str]]:

@@ -19,17 +19,15 @@ if TYPE_CHECKING:
 
 @pytest.mark.clause("run.retry.one-layer")
 def test_a_walk_stopped_by_the_throttle_goes_on_where_it_stood_and_asks_nothing_twice() -> None:
-    rows: list[Any] = []
     with DemoApi(manners=Manners(throttle_at=5, slow_at=0)) as api:
+        walk = _pulls(api)
+        read = [next(walk) for _ in range(4)]
         with pytest.raises(RateLimited) as throttle:
-            for pull in _pulls(api):
-                rows += pull.rows
-                position = pull.position
-        for pull in _pulls(api, position=position):
-            rows += pull.rows
+            next(walk)
+        read += _pulls(api, position=read[-1].position)
 
         assert throttle.value.wait_ms == 1000
-        assert rows == list(quakes())
+        assert [row for pull in read for row in pull.rows] == list(quakes())
         assert sorted(api.requests().values()) == [1] * 34 + [2]
         assert api.served() == len(quakes())
 

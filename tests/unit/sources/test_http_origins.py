@@ -157,6 +157,8 @@ def test_a_page_that_links_to_where_its_redirect_led_is_a_loop(site: Site, reade
     with pytest.raises(SourceLoop):
         reader.rows(records="items", paginate=NEXT)
 
+    assert site.targets == ["/rows", "/v2/rows"]
+
 
 def test_redirects_that_go_round_are_a_loop_and_more_than_ten_an_error(site: Site, reader: Reader) -> None:
     site.lay("/rows", status=302, Location="/b")
