@@ -11,6 +11,7 @@ import base64
 import datetime as dt
 import numbers
 import re
+from collections.abc import Mapping
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -18,7 +19,6 @@ import msgspec
 
 from engine.corpus.schema import EXACT_IN_FLOAT
 from engine.corpus.types import decimal_digits
-from engine.shapes import canonical_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,6 @@ _NOT_FINITE: Final = re.compile(r"nan|[+-]?inf(?:inity)?", re.ASCII | re.IGNOREC
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _INSTANT: Final = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
 _BOOLS: Final = {"true": True, "false": False}
-_encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 
 class Spelled(float):
@@ -67,10 +66,19 @@ def finer_than_stored(value: Any) -> bool:
 
 def json_text(value: Any) -> str:
     """`value` as canonical JSON text. Raise `ValueError` or `TypeError` for what JSON cannot say."""
-    try:
-        return _encode(value).decode()
-    except OverflowError:
-        return canonical_json(value)
+    return _encode(value).decode()
+
+
+def _as_json(value: Any) -> Any:
+    """What JSON has for a value its encoder does not know: plain floats and mappings for kinds of them."""
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} has no place in JSON")
+
+
+_encode: Final = msgspec.json.Encoder(order="sorted", enc_hook=_as_json).encode
 
 
 def _to_string(value: Any) -> str:

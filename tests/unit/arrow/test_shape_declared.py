@@ -140,7 +140,7 @@ def test_digits_behind_the_microsecond_are_cut_and_said() -> None:
 
 
 def test_a_json_number_keeps_the_digits_a_float_would_lose() -> None:
-    text = b'[{"x": 123456789012345678.123456789012345678}, {"x": 1}]'
+    text = b'[{"x": 123456789012345678.123456789012345678, "y": {"z": 1.50}}, {"x": 1}]'
     rows = msgspec.json.Decoder(list[dict[str, Any]], float_hook=Spelled).decode(text)
 
     exact = shape(rows, declared={"x": "decimal(38,18)"}, table="t", place="p")
@@ -148,6 +148,7 @@ def test_a_json_number_keeps_the_digits_a_float_would_lose() -> None:
 
     assert exact.batch.column("x").to_pylist() == [Decimal("123456789012345678.123456789012345678"), Decimal(1)]
     assert plain.batch.column("x").to_pylist() == [123456789012345678.123456789012345678, 1.0]
+    assert plain.batch.column("y").to_pylist() == ['{"z":1.5}', None]
 
 
 def test_a_declared_column_of_nulls_has_its_type_and_an_absent_one_is_no_column() -> None:
