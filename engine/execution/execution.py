@@ -141,6 +141,7 @@ class Execution:
         """End the attempt: with success, or with `failure`, which leaves recorded steps to the next open."""
         if self.closed:
             return
+        self._room.admission.check_free(self._held.attempt.scope)
         self.closed = True
         if failure is None:
             row = self._counted(self._held.ended(RunStatus.SUCCESS))
