@@ -76,9 +76,7 @@ def _line(head: dict[str, Any]) -> bytes:
 def _parted(content: bytes, path: Path) -> tuple[dict[str, Any], bytes]:
     line, end, rest = content.partition(b"\n")
     try:
-        head: dict[str, Any] = json.loads(line.decode("utf-8", "surrogatepass")) if end else None
-    except ValueError:
-        head = None
-    if not isinstance(head, dict):
-        raise StorageUnusable(place=str(path), reason="is damaged: it begins with no whole line of JSON")
+        head: dict[str, Any] = json.loads(line.decode("utf-8", "surrogatepass") if end else "")
+    except ValueError as damage:
+        raise StorageUnusable(place=str(path), reason="is damaged: it begins with no whole line of JSON") from damage
     return head, rest

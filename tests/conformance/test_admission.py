@@ -1,0 +1,176 @@
+"""What a store must hold and offer before it is given work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from engine.errors import (
+    AdmittedOwnerMutation,
+    CapabilityUnwired,
+    ExecutionRecoveryMismatch,
+    ExecutionSchemaIncompatible,
+    StepFailed,
+    StorageProfileUnsupported,
+)
+from engine.pipeline.declaration import Destination
+from engine.ports import Awakeables, Call, Database, JournalStore, Statement
+from engine.profile import open_profile
+from engine.shapes import RunStatus, Schedule
+from engine.sql import call
+from tests.stores import Effect, Store, died
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.clocks import SettableClock
+
+VENDOR = {"vendor": Destination("vendor", "https://vendor.test")}
+
+
+def raw(text: str) -> Call:
+    """A statement no module has: what an operator or a partial restore did to the store."""
+    return Call(Statement("raw", text, (), reads=False, durable=True), {})
+
+
+def tables(database: Database) -> list[str]:
+    return [name for (name,) in database.run(call("list_tables"))[0]]
+
+
+@pytest.mark.clause("run.journal.execution-recovery")
+def test_an_empty_store_admits_no_work_and_is_not_filled_on_the_way(blank: Store) -> None:
+    with pytest.raises(ExecutionRecoveryMismatch):
+        blank.engine()
+
+    assert tables(blank.profile().database) == []
+
+
+@pytest.mark.clause("run.journal.execution-recovery", "run.journal.execution-schema")
+def test_a_missing_table_is_named_and_not_replaced(store: Store) -> None:
+    store.here.profile.database.run(raw("DROP VIEW leased_owners"), raw("DROP TABLE owners"))
+
+    with pytest.raises(ExecutionRecoveryMismatch, match="owners"):
+        store.engine()
+
+    assert "owners" not in tables(store.here.profile.database)
+
+
+@pytest.mark.clause("run.journal.execution-recovery")
+def test_a_store_of_another_project_admits_no_work(store: Store) -> None:
+    with pytest.raises(ExecutionRecoveryMismatch, match="demo"):
+        store.engine(project="another")
+
+
+@pytest.mark.clause("run.journal.execution-schema")
+def test_a_store_of_another_schema_admits_no_work(store: Store) -> None:
+    store.here.profile.database.run(raw("UPDATE meta SET value = '3' WHERE name = 'schema'"))
+
+    with pytest.raises(ExecutionSchemaIncompatible) as refusal:
+        store.engine()
+
+    assert (refusal.value.found, refusal.value.supported) == ("3", "4")
+
+
+@pytest.mark.clause("run.journal.storage-unsupported")
+def test_an_unknown_profile_selects_no_other(tmp_path: Path, clock: SettableClock) -> None:
+    with pytest.raises(StorageProfileUnsupported, match="sqlite") as refusal:
+        open_profile("sqlite3", tmp_path / "project", clock=clock, environ={})
+
+    assert refusal.value.profile == "sqlite3"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.clause("run.journal.unwired-capability", "run.journal.guard-callback")
+def test_a_local_profile_offers_no_strict_guards_and_says_so_at_the_first_request(store: Store) -> None:
+    with pytest.raises(CapabilityUnwired) as refusal:
+        store.here.profile.require("strict-guards")
+
+    assert refusal.value.profile == store.here.profile.name
+    assert refusal.value.capability == "strict-guards"
+
+
+@pytest.mark.clause("run.journal.storage-ports")
+def test_every_store_is_reached_through_its_port_alone(store: Store) -> None:
+    profile = store.here.profile
+
+    for port, adapter in ((JournalStore, profile.journal), (Awakeables, profile.awakeables)):
+        verbs = [name for name in vars(port) if not name.startswith("_")]
+        assert [verb for verb in verbs if not callable(getattr(adapter, verb, None))] == []
+    for capability in ("journal", "blobs", "awakeables", "owners", "cooperative-admission"):
+        profile.require(capability)
+
+
+@pytest.mark.clause("run.journal.substrate-port")
+def test_one_execution_opens_records_retries_waits_and_resumes(store: Store, clock: SettableClock) -> None:
+    tokens: list[str] = []
+    first = store.engine().open("job", plan="sha256:plan")
+    first.step("record", Effect(1), schedule=Schedule(attempts=3))
+    clock.advance(30_000)
+
+    with store.open(plan="sha256:plan") as execution:
+        replayed = execution.step("record", died)
+
+        def resolve(token: str) -> None:
+            tokens.append(token)
+            store.here.profile.awakeables.resolve(token, b'"yes"', at=clock.now())
+
+        answer = execution.wait("approval", ttl_ms=1000, announce=resolve)
+
+    assert (replayed, answer) == (1, "yes")
+    assert store.run(execution.run_id).status is RunStatus.SUCCESS
+    assert store.run(execution.run_id).plan_ref == "sha256:plan"
+
+
+@pytest.mark.clause("run.journal.guard-callback")
+def test_a_callback_may_not_end_the_execution_that_admits_it(store: Store) -> None:
+    execution = store.engine(destinations=VENDOR).open("job", plan="plan-a")
+
+    with pytest.raises(StepFailed) as failure:
+        execution.step("send", Effect(execution.close), destination="vendor")
+
+    assert isinstance(failure.value.failure, AdmittedOwnerMutation)
+    owner = store.owner()
+    assert owner is not None
+    assert owner.attempt == execution.run_id
+
+
+@pytest.mark.clause("run.journal.guard-callback")
+def test_a_close_refused_inside_a_callback_is_granted_after_it(store: Store) -> None:
+    execution = store.engine(destinations=VENDOR).open("job", plan="plan-a")
+    with pytest.raises(StepFailed):
+        execution.step("send", Effect(execution.close), destination="vendor")
+
+    execution.close()
+
+    assert store.owner() is None
+    assert store.run(execution.run_id).status is RunStatus.SUCCESS
+
+
+@pytest.mark.clause("run.journal.guard-callback")
+def test_a_nested_callback_uses_only_the_scope_its_caller_holds(store: Store) -> None:
+    engine = store.engine(destinations=VENDOR)
+    outer, other = engine.open("outer", plan="plan-a"), engine.open("other", plan="plan-a")
+    effect = Effect()
+
+    within = outer.step(
+        "send", Effect(lambda: outer.step("nested", effect, destination="vendor")), destination="vendor"
+    )
+    with pytest.raises(StepFailed) as failure:
+        outer.step("stray", Effect(lambda: other.step("nested", effect, destination="vendor")), destination="vendor")
+
+    assert within == "done"
+    assert effect.calls == 1
+    assert isinstance(failure.value.failure, StepFailed)
+    assert isinstance(failure.value.failure.failure, AdmittedOwnerMutation)
+
+
+def test_a_callback_may_use_another_scope_once_its_own_has_returned(store: Store) -> None:
+    engine = store.engine(destinations=VENDOR)
+    first, second = engine.open("first", plan="plan-a"), engine.open("second", plan="plan-a")
+
+    first.step("send", Effect(), destination="vendor")
+    second.step("send", Effect(), destination="vendor")
+    first.close()
+
+    assert store.here.owners.read("host:first") is None
