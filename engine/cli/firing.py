@@ -1,0 +1,121 @@
+"""One fire as the command line sees it: fired, watched, waited for and summed up."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from engine.cli import output, session
+from engine.cli.watching import watching
+from engine.clock import instant
+from engine.pipeline.runner import Outcome, Request, fire
+from engine.shapes import RunStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from engine.errors import ExecutionLive
+    from engine.pipeline.declaration import Pipeline
+    from engine.project import Project
+    from engine.runs import RunRow
+
+SLICE_S: Final = 0.1
+"""How long a wait sleeps before it looks again."""
+
+
+class Patience:
+    """Waits a live owner out for `wait_ms` in all, and says so once for each instant it waits for."""
+
+    def __init__(self, wait_ms: int) -> None:
+        self._until = time.monotonic() + wait_ms / 1000
+        self._wait_ms = wait_ms
+        self._told = ""
+
+    def __call__(self, live: ExecutionLive) -> bool:
+        """Sleep a little; tell whether patience is left."""
+        left = self._until - time.monotonic()
+        if left <= 0:
+            return False
+        if self._told != live.attempt:
+            self._told = live.attempt
+            output.say(
+                f"waiting up to {self._wait_ms / 1000:g} s for {live.scope}: attempt {live.attempt} holds it, "
+                f"its lease runs until {instant(live.lease_until)}"
+            )
+        time.sleep(min(SLICE_S, left))
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """A fire that has ended: its outcome, and every run of it, those that were refused included."""
+
+    pipeline: Pipeline
+    outcome: Outcome
+    runs: tuple[RunRow, ...]
+
+    def complaints(self) -> Iterator[str]:
+        """What went wrong, each as a named error with the next step."""
+        for refusal in self.outcome.refusals:
+            yield output.refused(refusal)
+        for run in self.outcome.runs:
+            if run.error:
+                yield f"{run.error['name']}: {run.projection()['error']['message']}"
+                yield f"next: contextful pipeline run {self.pipeline.id} asks only for what is not recorded yet"
+
+    def summary(self) -> Iterator[str]:
+        """What each run came to."""
+        for run in self.outcome.runs:
+            yield f"{run.table}: {_came_to(run)}"
+            yield from (f"  {line}" for line in _counted(run))
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """What is fired."""
+
+    project: Project
+    pipeline: Pipeline
+    run_id: str | None
+    idempotency_key: str | None
+    wait_ms: int
+
+    def fire(self, *, site: str | None, site_env: str | None) -> Fired:
+        """Fire and watch. Raise what refuses before anything runs: secrets, site id, storage."""
+        secrets = self.project.secrets(self.pipeline)
+        request = Request(
+            self.pipeline,
+            self.pipeline.tables,
+            run_id=self.run_id,
+            idempotency_key=self.idempotency_key,
+            await_live=Patience(self.wait_ms),
+        )
+        with (
+            watching() as watcher,
+            session.engine(self.project, site=site, site_env=site_env, noticed=watcher.retrying) as engine,
+        ):
+            outcome = fire(engine, request, secrets=secrets, watcher=watcher)
+            known = {run.run_id for run in outcome.runs}
+            refused = (run for run in engine.runs.of_fire(outcome.fire_id) if run.run_id not in known)
+            return Fired(self.pipeline, outcome, (*outcome.runs, *refused))
+
+
+def _came_to(run: RunRow) -> str:
+    seconds = ((run.ended_at or run.started_at) - run.started_at) / 1000
+    pulls = output.counted(run.batches, "pull")
+    replayed = f", {run.replayed:,} of them replayed from the journal" if run.replayed else ""
+    took = f"from {pulls}{replayed} in {seconds:.1f} s (run {run.run_id})"
+    if run.status is not RunStatus.SUCCESS:
+        return f"{run.status}, nothing landed {took}"
+    return f"{output.counted(run.rows, 'row')} landed ({output.size(run.bytes)}) {took}"
+
+
+def _counted(run: RunRow) -> Iterator[str]:
+    """What did not land as it came: nothing is dropped without being said."""
+    if run.skipped:
+        yield f"{output.counted(run.skipped, 'input')} skipped: the source declined to land them whole"
+    if run.not_admitted:
+        yield f"{output.counted(run.not_admitted, 'row')} below the position, not admitted"
+    if run.masked:
+        yield f"{output.counted(run.masked, 'secret')} masked before anything was recorded"

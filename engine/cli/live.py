@@ -1,0 +1,60 @@
+"""A run as it is seen on a terminal: one line a table that moves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from engine.cli.watching import Lines, Pace
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+    from engine.pipeline.walk import Landing
+    from engine.runs import RunRow
+
+
+class Live(Lines):
+    """Shows pages, rows, bytes, rate and retries of each table while it runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._progress_bar = Progress(
+            SpinnerColumn(finished_text=" "),
+            TextColumn("{task.description}", markup=False),
+            TextColumn("{task.fields[told]}", markup=False),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+        )
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        self._progress_bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the last state of every line on the terminal."""
+        self._progress_bar.stop()
+
+    def opened(self, run: RunRow) -> None:
+        """Begin a line."""
+        self._pace, self._run = Pace(), run
+        self._task = self._progress_bar.add_task(str(run.table), total=None, told="opening")
+
+    def landed(self, run: RunRow, landing: Landing) -> None:  # noqa: ARG002 - the run's counts say it all
+        """Move the line."""
+        self._run, self._pace.waiting = run, ""
+        self._progress()
+
+    def closed(self, run: RunRow) -> None:
+        """End the line."""
+        self._run, self._pace.waiting = run, ""
+        self._progress()
+        if self._task is not None:
+            self._progress_bar.update(self._task, total=1, completed=1)
+
+    def _progress(self) -> None:
+        if self._task is not None and self._run is not None:
+            self._progress_bar.update(self._task, told=self._pace.told(self._run))

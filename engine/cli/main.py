@@ -1,0 +1,105 @@
+"""The command line's entry: every command by its name, and what each way of ending one means to the shell."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+from engine.cli import output
+from engine.cli.commands import application
+from engine.errors import BAD_USAGE, Canceled, ContextfulError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DEBUG: Final = "CONTEXTFUL_DEBUG"
+
+# Typer gives the errors of its parser no public name but through the one it exports.
+_USAGE_ERROR: Final[type[Exception]] = typer.BadParameter.__mro__[1]
+_PARSER_ERROR: Final[type[Exception]] = typer.BadParameter.__mro__[2]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0, 1, 2, 75 or 130 (errors.exit_code)."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    # An optional part of httpx imports a terminal kit for its own command: a third of a second nobody here asked for.
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type] # None is how an import is ruled out
+    try:
+        code = _ran(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has seen enough, as `head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code
+
+
+def _ran(arguments: list[str]) -> int:
+    json = _wants_json(arguments)
+    try:
+        result = typer.main.get_command(application())(args=arguments, prog_name="contextful", standalone_mode=False)
+    except BrokenPipeError:
+        raise
+    except ContextfulError as error:
+        return _refuse(output.refused(error), output.facts(error), code=error.exit_code, json=json)
+    except KeyboardInterrupt:
+        stop = Canceled("interrupted", remedy="what was recorded stays: the same command goes on from there")
+        return _refuse(output.refused(stop), output.facts(stop), code=stop.exit_code, json=json)
+    except _PARSER_ERROR as misuse:
+        return _misused(misuse, json=json)
+    except Exception as defect:  # the last line of defense: a defect is named, never thrown at a user
+        return _defective(defect, json=json)
+    return result if isinstance(result, int) else 0
+
+
+def _refuse(line: str, error: dict[str, Any], *, code: int, json: bool) -> int:
+    output.say(line)
+    if json:
+        output.document({"error": error})
+    return code
+
+
+def _misused(misuse: Exception, *, json: bool) -> int:
+    """A command line the parser refuses; one that says too little is answered with its help."""
+    context = getattr(misuse, "ctx", None)
+    command = context.command_path if context else "contextful"
+    message = getattr(misuse, "format_message", misuse.__str__)()
+    if type(misuse).__name__ == "NoArgsIsHelpError":
+        output.say(message)
+        message = f"{command} needs a command"
+    remedy = f"{command} --help shows what there is"
+    name = "UsageError" if isinstance(misuse, _USAGE_ERROR) else type(misuse).__name__
+    text = f"{message.rstrip('.')}; {remedy}"
+    error = {"name": name, "tag": "Config", "message": text, "remedy": remedy}
+    return _refuse(f"{name}: {text}", error, code=BAD_USAGE, json=json)
+
+
+def _defective(defect: Exception, *, json: bool) -> int:
+    if os.environ.get(DEBUG):
+        traceback.print_exception(defect)
+    told = f"{type(defect).__name__}: {defect}".splitlines()[0]
+    text = f"a defect of contextful, not of yours: {told}; {DEBUG}=1 shows where, please report it"
+    error = {"name": "InternalError", "tag": "Permanent", "message": text}
+    return _refuse(f"InternalError: {text}", error, code=1, json=json)
+
+
+def _wants_json(arguments: list[str]) -> bool:
+    """Whether errors are told as JSON too; asked before anything is parsed, since parsing may be what fails."""
+    with suppress(ValueError):
+        arguments = arguments[: arguments.index("--")]
+    return "--json" in arguments or os.environ.get("CONTEXTFUL_JSON", "").lower() in {
+        "1",
+        "true",
+        "t",
+        "yes",
+        "y",
+        "on",
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

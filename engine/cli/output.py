@@ -1,0 +1,82 @@
+"""What commands print: one JSON document or plain text on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from engine.clock import instant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from engine.errors import ContextfulError
+
+WIDEST_CELL: Final = 60
+"""Characters of the widest cell of a printed table."""
+
+
+def document(value: Any) -> None:
+    """Print `value` as the one JSON document of the command."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, default=str) + "\n")
+
+
+def text(line: str = "") -> None:
+    """Print a line of the command's answer."""
+    sys.stdout.write(_printable(line) + "\n")
+
+
+def say(line: str) -> None:
+    """Tell the reader something that is no part of the answer."""
+    sys.stderr.write(_printable(line) + "\n")
+    sys.stderr.flush()
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print rows under headings, each column as wide as its widest cell."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
+    rule = ["-" * width for width in widths]
+    for row in ([*headings], rule, *cells):
+        text("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def refused(error: ContextfulError) -> str:
+    """Return an error as standard error shows it: its name, its sentence, the next step."""
+    return f"{type(error).__name__}: {error}"
+
+
+def facts(error: ContextfulError) -> dict[str, Any]:
+    """Return an error as JSON shows it: name, tag, message and the facts it carries, instants as text."""
+    told = {name: instant(value) if name.endswith(("_until", "_at")) else value for name, value in error.facts.items()}
+    return {"name": type(error).__name__, "tag": str(error.tag), "message": str(error), "remedy": error.remedy} | {
+        name: value for name, value in told.items() if name not in {"name", "tag", "message"}
+    }
+
+
+def counted(count: int, thing: str) -> str:
+    """A count with the name of what is counted, in the plural where it belongs."""
+    return f"{count:,} {thing}{'s' * (count != 1)}"
+
+
+def size(count: int) -> str:
+    """A count of bytes as people read it."""
+    for unit, scale in (("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)):
+        if count >= scale:
+            return f"{count / scale:.1f} {unit}"
+    return f"{count} B"
+
+
+def _cell(value: Any) -> str:
+    shown = "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    shown = " ".join(_printable(shown).split())
+    return shown if len(shown) <= WIDEST_CELL else f"{shown[: WIDEST_CELL - 1]}…"
+
+
+def _printable(line: str) -> str:
+    """Lone surrogates and control characters escaped: a row must not move the reader's cursor."""
+    if line.isprintable():
+        return line
+    kept = "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in line)
+    return kept.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,88 @@
+"""`contextful pipeline run`: one fire."""
+
+import re
+from dataclasses import replace
+from typing import Annotated, Any, Final
+
+import typer
+
+from engine.cli import output, session
+from engine.cli.options import Json, ManifestPath, PipelineId, TableName, duration_ms
+
+RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
+SHOWN: Final = (
+    *("run_id", "execution_id", "pipeline", "table", "status", "rows", "bytes", "batches", "skipped", "not_admitted"),
+    *("replayed", "started_at", "ended_at", "next_attempt_at", "error"),
+)
+"""What `--json` tells of each run."""
+
+
+def _run_id(text: str | None) -> str | None:
+    if text is not None and not RUN_ID.fullmatch(text):
+        raise typer.BadParameter("a run id is 1 to 128 letters, digits, '.', '_' or '-', the first a letter or digit")
+    return text
+
+
+RunId = Annotated[
+    str | None,
+    typer.Option("--run-id", envvar="CONTEXTFUL_PIPELINE_RUN_ID", metavar="R", callback=_run_id,
+                 help="The run's id; with several tables R.<table>. After success it is only shown again."),
+]  # fmt: skip
+Key = Annotated[
+    str | None,
+    typer.Option("--idempotency-key", envvar="CONTEXTFUL_PIPELINE_IDEMPOTENCY_KEY", metavar="K",
+                 help="Fire once for this key: repeated, it shows what the first came to or takes it up."),
+]  # fmt: skip
+SiteId = Annotated[
+    str | None,
+    typer.Option("--site-id", envvar="CONTEXTFUL_PIPELINE_SITE_ID", metavar="S", help="The site that writes."),
+]
+SiteIdEnv = Annotated[
+    str | None,
+    typer.Option("--site-id-env", envvar="CONTEXTFUL_PIPELINE_SITE_ID_ENV", metavar="V",
+                 help="The variable that holds the site id."),
+]  # fmt: skip
+Wait = Annotated[
+    int,
+    typer.Option("--wait", envvar="CONTEXTFUL_PIPELINE_WAIT", metavar="60s", parser=duration_ms, show_default=False,
+                 help="Sit out a live run of the same table for so long before giving up with 75."),
+]  # fmt: skip
+
+
+def run(
+    pipeline_id: PipelineId,
+    *,
+    table: TableName = None,
+    run_id: RunId = None,
+    idempotency_key: Key = None,
+    site_id: SiteId = None,
+    site_id_env: SiteIdEnv = None,
+    wait: Wait = "0s",  # type: ignore[assignment] # the parser reads defaults as it reads arguments
+    manifest: ManifestPath = None,
+    json: Json = False,
+) -> int:
+    """Run a pipeline once: read what is new, land it, or resume what an earlier run left."""
+    from engine.cli.firing import Firing
+    from engine.cli.signals import interruptible
+
+    with interruptible(), session.project(manifest) as project:
+        chosen = session.pipeline(project.manifest, pipeline_id)
+        chosen = replace(chosen, tables=session.tables(chosen, table))
+        firing = Firing(project, chosen, run_id=run_id, idempotency_key=idempotency_key, wait_ms=wait)
+        fired = firing.fire(site=site_id, site_env=site_id_env)
+    for line in fired.complaints():
+        output.say(line)
+    if json:
+        output.document(_document(fired))
+    else:
+        for line in fired.summary():
+            output.text(line)
+    return fired.outcome.exit_code
+
+
+def _document(fired: Any) -> dict[str, Any]:
+    projections = (run.projection() for run in fired.runs)
+    runs = [{name: shown[name] for name in SHOWN} for shown in projections]
+    told = {"fire_id": fired.outcome.fire_id, "state": str(fired.outcome.state), "runs": runs}
+    refusals = [output.facts(refusal) for refusal in fired.outcome.refusals]
+    return told | ({"error": refusals[0], "refusals": refusals} if refusals else {})

@@ -1,0 +1,90 @@
+"""`contextful run list`, `show` and `export`: one projection of a run, three ways out."""
+
+import json as json_text
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from engine.cli import output, session
+from engine.cli.options import Json, Limit, ManifestPath, Pipelines, Since
+
+
+def show(
+    *,
+    pipeline: Pipelines = None,
+    since: Since = None,
+    limit: Limit = None,
+    manifest: ManifestPath = None,
+    json: Json = False,
+) -> None:
+    """List the latest runs, newest first: 5 unless --limit says otherwise, 500 at most."""
+    from engine.export import described
+
+    with session.store(manifest) as project:
+        window = described(_runs(project), pipelines=pipeline or (), since=since, limit=limit)
+    rows = [run.projection() for run in window.runs]
+    if json:
+        output.document({"runs": rows, "window": window.shown, "truncated": window.truncated})
+        return
+    headings = ("run_id", "pipeline", "table", "status", "rows", "replayed", "started_at", "error")
+    output.table(headings, [[*(row[name] for name in headings[:-1]), _error(row)] for row in rows])
+    if window.truncated:
+        output.say(f"there are more: the window's ceiling is {window.limit}, --limit raises it")
+
+
+def one(
+    run_id: Annotated[str, typer.Argument(metavar="R", help="A run's id.")],
+    *,
+    manifest: ManifestPath = None,
+    json: Json = False,
+) -> None:
+    """Show everything recorded of one run."""
+    from engine.errors import RunUnknown
+
+    with session.store(manifest) as project:
+        found = _runs(project).get(run_id)
+    if found is None:
+        raise RunUnknown(run_id=run_id)
+    shown = found.projection()
+    if json:
+        output.document(shown)
+        return
+    width = max(map(len, shown))
+    for name, value in shown.items():
+        if value not in (None, [], ()):
+            plain = value if isinstance(value, str) else json_text.dumps(value, ensure_ascii=False)
+            output.text(f"{name.ljust(width)}  {plain}")
+
+
+def export(
+    *,
+    pipeline: Pipelines = None,
+    since: Since = None,
+    limit: Limit = None,
+    manifest: ManifestPath = None,
+    json: Json = False,
+) -> None:
+    """Write runs as NDJSON, the window on the first line: 500 unless --limit says otherwise, 5000 at most."""
+    from engine.export import exported
+
+    with session.store(manifest) as project:
+        window = exported(_runs(project), pipelines=pipeline or (), since=since, limit=limit)
+        store = str(project.manifest.root)
+    head = {"store": store, "window": window.shown, "count": len(window.runs), "truncated": window.truncated}
+    rows = [run.projection() for run in window.runs]
+    if json:
+        output.document(head | {"runs": rows})
+        return
+    for line in (head, *rows):
+        sys.stdout.write(json_text.dumps(line, ensure_ascii=False) + "\n")
+
+
+def _runs(project: Any) -> Any:
+    from engine.runs import Runs
+
+    return Runs(project.profile.database)
+
+
+def _error(row: dict[str, Any]) -> str | None:
+    return f"{row['error']['name']}: {row['error']['message']}" if row["error"] else row["reason"]
