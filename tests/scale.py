@@ -1,0 +1,15 @@
+"""How far a test goes: minutes' worth by default, as far as it can with CONTEXTFUL_TEST_SCALE=full."""
+
+from __future__ import annotations
+
+import os
+from typing import Final, TypeVar
+
+T = TypeVar("T")
+
+FULL: Final = os.environ.get("CONTEXTFUL_TEST_SCALE") == "full"
+
+
+def scale(*, short: T, full: T) -> T:
+    """Return what the scale of this run asks for."""
+    return full if FULL else short
