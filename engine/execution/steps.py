@@ -99,7 +99,7 @@ class Steps:
         assert claim.claim is not None, "only a claimed entry is computed"
         attempts = claim.attempts
         if claim.next_attempt_at is not None:
-            self.cancellation.wait(self.clock, claim.next_attempt_at - self.clock.now())
+            self._wait(key, claim.claim, claim.next_attempt_at - self.clock.now())
         while True:
             attempts += 1
             try:
@@ -142,7 +142,15 @@ class Steps:
         due = self.clock.now() + decision.delay_ms
         self.journal.renew(key, token=token, attempts=attempts, next_attempt_at=due)
         self.noticed(key.step, attempts, failure, decision.delay_ms)
-        self.cancellation.wait(self.clock, decision.delay_ms)
+        self._wait(key, token, decision.delay_ms)
+
+    def _wait(self, key: EntryKey, token: str, milliseconds: int) -> None:
+        """Wait, and claim the key once more: while we waited another attempt may have taken the owner.
+
+        Our own claim stands as it is; a superseded attempt dispatches nothing (run.journal.current-owner).
+        """
+        self.cancellation.wait(self.clock, milliseconds)
+        self.journal.claim(key, attempt=self.attempt, token=token)
 
 
 def failure_of(raised: Exception) -> ContextfulError:

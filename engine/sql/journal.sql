@@ -19,14 +19,15 @@ CREATE INDEX IF NOT EXISTS journal_blobs ON journal (digest) WHERE digest IS NOT
 
 -- name: claim_entry
 -- An attempt that no longer holds its owner claims nothing: its NULL is refused (superseded). A pending row is taken
--- over only from another attempt, which the owner's own row proves is no longer the active one.
+-- over only from another attempt, which the owner's own row proves is no longer the active one; claimed again under its
+-- own token, it stands: that is how a caller that waited learns in one batch that it may still dispatch.
 INSERT INTO journal (execution_id, step, input, run_id, claim)
 VALUES (:execution_id, :step, :input,
         (SELECT attempt FROM owners WHERE scope = :scope AND execution_id = :execution_id AND attempt = :run_id),
         :claim)
 ON CONFLICT (execution_id, step, input) DO UPDATE SET run_id = excluded.run_id, claim = excluded.claim
  WHERE journal.value IS NULL AND journal.digest IS NULL
-   AND (journal.claim IS NULL OR journal.run_id <> excluded.run_id)
+   AND (journal.claim IS NULL OR journal.claim = excluded.claim OR journal.run_id <> excluded.run_id)
 RETURNING attempts, next_attempt_at;
 
 -- name: find_entry
