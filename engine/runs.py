@@ -91,8 +91,13 @@ class RunRow:
         return canonical_json(fields)
 
     @classmethod
-    def from_record(cls, text: str, *, status: str | None = None, owner: Lease | None = None) -> RunRow:
-        """Decode a recorded row; fields it lacks are at their defaults (run.record.plan-identity)."""
+    def from_record(
+        cls, text: str, *, status: str | None = None, execution_id: str | None = None, owner: Lease | None = None
+    ) -> RunRow:
+        """Decode a recorded row; fields it lacks are at their defaults (run.record.plan-identity).
+
+        A row recorded at open does not know its execution yet: the column does.
+        """
         fields = json.loads(text)
         known = {name: fields[name] for name in cls.__dataclass_fields__ if name in fields}
         connector = fields.get("connector")
@@ -100,6 +105,7 @@ class RunRow:
             **known
             | {
                 "status": RunStatus(status or fields["status"]),
+                "execution_id": execution_id or fields.get("execution_id"),
                 "connector": Connector(**connector) if connector else None,
                 "failed_branches": tuple(fields.get("failed_branches", ())),
                 "bound_hits": tuple(fields.get("bound_hits", ())),
@@ -156,7 +162,11 @@ class Runs:
     def reap(self) -> list[RunRow]:
         """Close running rows whose lease has lapsed as `partial_failure` (run.record.orphan-reap)."""
         orphans = self._db.run(call("orphaned_runs"))[0]
-        return [row for _, record in orphans if (row := self._reaped(RunRow.from_record(record)))]
+        return [
+            row
+            for record, execution_id in orphans
+            if (row := self._reaped(RunRow.from_record(record, execution_id=execution_id)))
+        ]
 
     def _reaped(self, orphan: RunRow) -> RunRow | None:
         row = orphan.ended(RunStatus.PARTIAL_FAILURE, at=self._db.now())
@@ -194,6 +204,6 @@ def _columns(row: RunRow) -> dict[str, Any]:
 
 
 def _run(row: Row) -> RunRow:
-    record, status, pid, boot_id, lease_until = row
+    record, status, execution_id, pid, boot_id, lease_until = row
     owner = Lease(pid, boot_id, lease_until) if pid is not None else None
-    return RunRow.from_record(record, status=status, owner=owner)
+    return RunRow.from_record(record, status=status, execution_id=execution_id, owner=owner)

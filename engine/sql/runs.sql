@@ -40,21 +40,21 @@ UPDATE runs SET status = :status, record = :record, holder = NULL
  WHERE run_id = :run_id AND status IN ('pending', 'running', 'waiting');
 
 -- name: read_run
-SELECT r.record, r.status, h.pid, h.boot_id, COALESCE(l.lease_until, 0)
+SELECT r.record, r.status, r.execution_id, h.pid, h.boot_id, COALESCE(l.lease_until, 0)
   FROM runs AS r
   LEFT JOIN holders AS h ON h.id = r.holder
   LEFT JOIN leased_owners AS l ON l.attempt = r.run_id
  WHERE r.run_id = :run_id;
 
 -- name: list_runs
-SELECT r.record, r.status, h.pid, h.boot_id, COALESCE(l.lease_until, 0)
+SELECT r.record, r.status, r.execution_id, h.pid, h.boot_id, COALESCE(l.lease_until, 0)
   FROM runs AS r
   LEFT JOIN holders AS h ON h.id = r.holder
   LEFT JOIN leased_owners AS l ON l.attempt = r.run_id
  WHERE r.started_at >= :since ORDER BY r.started_at DESC, r.run_id DESC LIMIT :ceiling;
 
 -- name: list_pipeline_runs
-SELECT r.record, r.status, h.pid, h.boot_id, COALESCE(l.lease_until, 0)
+SELECT r.record, r.status, r.execution_id, h.pid, h.boot_id, COALESCE(l.lease_until, 0)
   FROM runs AS r
   LEFT JOIN holders AS h ON h.id = r.holder
   LEFT JOIN leased_owners AS l ON l.attempt = r.run_id
@@ -62,7 +62,7 @@ SELECT r.record, r.status, h.pid, h.boot_id, COALESCE(l.lease_until, 0)
  ORDER BY r.started_at DESC, r.run_id DESC LIMIT :ceiling;
 
 -- name: list_fire_runs
-SELECT r.record, r.status, h.pid, h.boot_id, COALESCE(l.lease_until, 0)
+SELECT r.record, r.status, r.execution_id, h.pid, h.boot_id, COALESCE(l.lease_until, 0)
   FROM runs AS r
   LEFT JOIN holders AS h ON h.id = r.holder
   LEFT JOIN leased_owners AS l ON l.attempt = r.run_id
@@ -73,7 +73,7 @@ SELECT DISTINCT pipeline_id FROM runs WHERE pipeline_id IS NOT NULL ORDER BY pip
 
 -- name: orphaned_runs
 -- A running row is an orphan when no unexpired lease is its own; a waiting row holds none and is left alone.
-SELECT r.run_id, r.record FROM runs AS r
+SELECT r.record, r.execution_id FROM runs AS r
  WHERE r.status = 'running'
    AND NOT EXISTS (SELECT 1 FROM leased_owners AS l WHERE l.attempt = r.run_id AND l.lease_until > :now);
 
