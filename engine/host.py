@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from engine.clock import Chance, Clock, SystemClock
 from engine.execution.admission import CooperativeAdmission
@@ -81,6 +81,28 @@ class Engine:
         )
         self.reap()
 
+    @overload
+    def open(
+        self,
+        scope: str,
+        *,
+        plan: str,
+        pins: Mapping[str, str] | None = ...,
+        once: Literal[False] = ...,
+        run_id: str | None = ...,
+    ) -> Execution: ...
+
+    @overload
+    def open(
+        self,
+        scope: str,
+        *,
+        plan: str,
+        pins: Mapping[str, str] | None = ...,
+        once: bool,
+        run_id: str | None = ...,
+    ) -> Execution | FinishedExecution: ...
+
     def open(
         self,
         scope: str,
@@ -143,7 +165,8 @@ class Engine:
         return reaped
 
     def close(self) -> None:
-        """Record the holder's exit and close the stores; open handles stay pending."""
+        """Record the holder's exit and close the stores; open handles stay pending and are renewed no more."""
+        self.keeper.stop()
         self.leases.exit()
         self.profile.close()
 

@@ -58,7 +58,9 @@ class Store:
     ) -> Engine:
         settings = Settings(project, "site-1", destinations=destinations or {})
         chance = Chance() if seed is None else Chance.seeded(seed)
-        return Engine(self.profile(), settings, clock=self.clock, chance=chance, noticed=noticed)
+        engine = Engine(self.profile(), settings, clock=self.clock, chance=chance, noticed=noticed)
+        self.opened.append(engine.keeper.stop)
+        return engine
 
     @property
     def here(self) -> Engine:
@@ -67,10 +69,16 @@ class Store:
             self.__dict__["_here"] = self.engine()
         return cast("Engine", self.__dict__["_here"])
 
-    def open(self, scope: str = "job", *, plan: str = "plan-a", **options: Any) -> Execution:
-        execution = self.here.open(scope, plan=plan, **options)
+    def open(
+        self, scope: str = "job", *, plan: str = "plan-a", engine: Engine | None = None, **options: Any
+    ) -> Execution:
+        execution = (engine or self.here).open(scope, plan=plan, **options)
         assert isinstance(execution, Execution)
         return execution
+
+    def elsewhere(self, scope: str = "job", **options: Any) -> Execution:
+        """Open `scope` in another process, in effect."""
+        return self.open(scope, engine=self.engine(), **options)
 
     def held(self, scope: str = "job", *, plan: str = "plan-a", engine: Engine | None = None) -> Held:
         engine = engine or self.here

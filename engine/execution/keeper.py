@@ -21,6 +21,9 @@ LEASE_MS: Final = 30_000
 RENEW_MS: Final = 10_000
 """How often it is renewed."""
 
+STOPPED_S: Final = 5
+"""How long a stop waits for the job under way."""
+
 _log = logging.getLogger("contextful")
 
 
@@ -72,6 +75,13 @@ class Keeper:
             registration.at_end = last
             registration.ended = True
             self.wake()
+
+    def stop(self) -> None:
+        """End every registration without its last job: whatever it would be run on is about to be closed."""
+        with self._lock:
+            self._jobs.clear()
+        self.wake()
+        self.join(STOPPED_S)
 
     def wake(self) -> None:
         """Look at the deadlines now: the clock may have moved."""

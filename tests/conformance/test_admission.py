@@ -124,7 +124,7 @@ def test_one_execution_opens_records_retries_waits_and_resumes(store: Store, clo
 
 @pytest.mark.clause("run.journal.guard-callback")
 def test_a_callback_may_not_end_the_execution_that_admits_it(store: Store) -> None:
-    execution = store.engine(destinations=VENDOR).open("job", plan="plan-a")
+    execution = store.open(engine=store.engine(destinations=VENDOR))
 
     with pytest.raises(StepFailed) as failure:
         execution.step("send", Effect(execution.close), destination="vendor")
@@ -137,7 +137,7 @@ def test_a_callback_may_not_end_the_execution_that_admits_it(store: Store) -> No
 
 @pytest.mark.clause("run.journal.guard-callback")
 def test_a_close_refused_inside_a_callback_is_granted_after_it(store: Store) -> None:
-    execution = store.engine(destinations=VENDOR).open("job", plan="plan-a")
+    execution = store.open(engine=store.engine(destinations=VENDOR))
     with pytest.raises(StepFailed):
         execution.step("send", Effect(execution.close), destination="vendor")
 
@@ -150,7 +150,7 @@ def test_a_close_refused_inside_a_callback_is_granted_after_it(store: Store) -> 
 @pytest.mark.clause("run.journal.guard-callback")
 def test_a_nested_callback_uses_only_the_scope_its_caller_holds(store: Store) -> None:
     engine = store.engine(destinations=VENDOR)
-    outer, other = engine.open("outer", plan="plan-a"), engine.open("other", plan="plan-a")
+    outer, other = store.open("outer", engine=engine), store.open("other", engine=engine)
     effect = Effect()
 
     within = outer.step(
@@ -167,7 +167,7 @@ def test_a_nested_callback_uses_only_the_scope_its_caller_holds(store: Store) ->
 
 def test_a_callback_may_use_another_scope_once_its_own_has_returned(store: Store) -> None:
     engine = store.engine(destinations=VENDOR)
-    first, second = engine.open("first", plan="plan-a"), engine.open("second", plan="plan-a")
+    first, second = store.open("first", engine=engine), store.open("second", engine=engine)
 
     first.step("send", Effect(), destination="vendor")
     second.step("send", Effect(), destination="vendor")

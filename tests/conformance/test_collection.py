@@ -34,7 +34,7 @@ def test_retiring_an_owner_deletes_its_journal_and_no_others(store: Store) -> No
 
 @pytest.mark.clause("run.journal.collection")
 def test_a_refused_retirement_deletes_nothing(store: Store, clock: SettableClock) -> None:
-    stalled = store.engine().open("job", plan="plan-a")
+    stalled = store.elsewhere()
     stalled.step("one", Effect())
     clock.advance(LEASE)
     taker = store.open()
@@ -60,7 +60,7 @@ def test_a_crash_right_after_the_retirement_leaves_nothing_behind_the_next_open(
     monkeypatch.setattr(journal, "collect", crash)
     with pytest.raises(KeyboardInterrupt):
         execution.close()
-    store.engine().open("job", plan="plan-a")
+    store.elsewhere()
 
     assert store.owner() is not None
     assert store.entries(execution.execution_id) == []

@@ -67,7 +67,7 @@ def test_a_partial_join_records_the_failed_branch_and_its_tag(store: Store) -> N
 @pytest.mark.clause("run.journal.fan-out-join", "run.journal.step-output")
 def test_a_join_taken_over_asks_only_the_branches_that_recorded_nothing(store: Store) -> None:
     good = Effect("good")
-    crashed = store.engine().open("job", plan="plan-a")
+    crashed = store.elsewhere()
     with pytest.raises(JoinFailed):
         crashed.join("both", {"good": partial(fetch, effect=good), "bad": partial(fetch, effect=Effect(refused))})
     store.clock.advance(LEASE)

@@ -32,7 +32,7 @@ def test_a_recorded_step_is_replayed_and_its_effect_left_alone(store: Store) -> 
 @pytest.mark.clause("run.journal.step-output", "run.journal.idempotency-key")
 def test_a_crash_between_effect_and_record_repeats_the_effect_under_the_same_key(store: Store) -> None:
     charge = Effect(lambda: (_ for _ in ()).throw(Died()))
-    crashed = store.engine().open("job", plan="plan-a")
+    crashed = store.elsewhere()
     with pytest.raises(Died):
         crashed.step("charge", charge)
     store.clock.advance(LEASE)
@@ -179,7 +179,7 @@ def test_a_claim_stands_while_its_owners_lease_runs(store: Store, clock: Settabl
 
 @pytest.mark.clause("run.journal.current-owner")
 def test_a_superseded_attempt_dispatches_no_effect(store: Store, clock: SettableClock) -> None:
-    stalled = store.engine().open("job", plan="plan-a")
+    stalled = store.elsewhere()
     clock.advance(LEASE)
     store.open()
     effect = Effect()
@@ -192,7 +192,7 @@ def test_a_superseded_attempt_dispatches_no_effect(store: Store, clock: Settable
 
 @pytest.mark.clause("run.journal.current-owner")
 def test_a_superseded_attempt_retires_nothing(store: Store, clock: SettableClock) -> None:
-    stalled = store.engine().open("job", plan="plan-a")
+    stalled = store.elsewhere()
     stalled.step("one", Effect())
     clock.advance(LEASE)
     taker = store.open()
@@ -228,7 +228,7 @@ def test_a_body_whose_effects_are_steps_ends_alike_from_every_crash(store: Store
 
     def body(scope: str, *, stop_after: int) -> str:
         total = ""
-        with store.engine().open(scope, plan="plan-a") as execution:
+        with store.elsewhere(scope) as execution:
             for number, name in enumerate("abcd"):
                 if number == stop_after:
                     raise Died

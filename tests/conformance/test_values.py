@@ -11,11 +11,11 @@ import pytest
 
 from engine.errors import BlobMissing
 from engine.execution import values
-from engine.execution.execution import Execution
 from engine.shapes import BlobRef, EntryKey
 from tests.stores import LEASE, MIB, Effect, Store, died, key
 
 if TYPE_CHECKING:
+    from engine.execution.execution import Execution
     from engine.ports import JournalStore
     from tests.clocks import SettableClock
 
@@ -200,7 +200,7 @@ def test_sweeps_that_race_with_records_take_nothing_that_is_referenced(store: St
 
 @pytest.mark.clause("run.journal.step-output")
 def test_a_large_value_is_replayed_by_the_attempt_that_takes_over(store: Store, clock: SettableClock) -> None:
-    crashed = store.engine().open("job", plan="plan-a")
+    crashed = store.elsewhere()
     crashed.step("effect", Effect(LARGE))
     clock.advance(LEASE)
 
