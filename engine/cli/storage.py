@@ -1,0 +1,89 @@
+"""`contextful storage initialize` and `check`, `catalog rebuild`: the store itself."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import typer
+
+from engine.cli import output, session
+from engine.cli.options import Json, ManifestPath
+
+if TYPE_CHECKING:
+    from engine.project import Project
+
+
+def initialize(*, manifest: ManifestPath = None, json: Json = False) -> None:
+    """Create what the store lacks; repeating it changes nothing."""
+    with session.project(manifest) as project:
+        created, adopted = _initialized(project)
+        root = str(project.manifest.root)
+    if json:
+        output.document({"root": root, "created": created, "adopted": adopted})
+        return
+    output.text(f"{root}: {output.counted(len(created), 'table')} created" if created else f"{root}: nothing to do")
+    if adopted:
+        output.text("next: contextful catalog rebuild restores history and positions from the corpus")
+
+
+def check(*, manifest: ManifestPath = None, json: Json = False) -> None:
+    """Look the whole store over and list every problem: state, blobs, commits and parts."""
+    from engine.check import check as looked_over
+    from engine.clock import Chance
+
+    with session.project(manifest) as project:
+        found = looked_over(project.profile, project=project.manifest.project, chance=Chance())
+    if json:
+        output.document(asdict(found))
+    else:
+        for problem in found.problems:
+            output.text(problem)
+        seen = ", ".join(
+            output.counted(count, thing)
+            for count, thing in (
+                (found.tables, "table"),
+                (found.commits, "commit"),
+                (found.parts, "part"),
+                (found.blobs, "blob"),
+            )
+        )
+        output.text(f"{output.counted(len(found.problems), 'problem')} in {seen}")
+    if found.problems:
+        raise typer.Exit(1)
+
+
+def rebuild(*, manifest: ManifestPath = None, json: Json = False) -> None:
+    """Rebuild the catalog from the corpus: run history and positions. Unfinished work is left as it is."""
+    from engine.catalog import rebuild as rebuilt
+    from engine.storage import preflight
+
+    with session.project(manifest) as project:
+        _, adopted = _initialized(project) if _unused(project) else ([], False)
+        preflight(project.profile.database, project=project.manifest.project, tables=project.profile.tables)
+        declared = [table.name for each in project.manifest.pipelines for table in each.tables]
+        done = rebuilt(project.profile, declared=declared)
+    if json:
+        output.document(asdict(done) | {"adopted": adopted})
+        return
+    output.text(f"restored {output.counted(done.runs, 'run')} and {output.counted(len(done.positions), 'position')}")
+
+
+def _initialized(project: "Project") -> tuple[list[str], bool]:
+    """The tables created, and whether a corpus without state was adopted, which is said."""
+    from engine.sql import call
+    from engine.storage import preflight
+
+    database = project.profile.database
+    before = {name for (name,) in database.run(call("list_tables"))[0]}
+    adopted = not before and any(True for _ in project.profile.objects.list(""))
+    project.initialize()
+    preflight(database, project=project.manifest.project, tables=project.profile.tables)
+    created = sorted({name for (name,) in database.run(call("list_tables"))[0]} - before)
+    if adopted:
+        output.say("the corpus held rows and no state: its rows stay, the recorded work of unfinished runs is gone")
+    return created, adopted
+
+
+def _unused(project: "Project") -> bool:
+    from engine.storage import is_empty
+
+    return is_empty(project.profile.database)

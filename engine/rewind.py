@@ -1,0 +1,100 @@
+"""Rewinding: an operator gives an unfinished execution's recorded work up, and its scope is free for a fresh one.
+
+The scope's committed position stays where it is (run.own.rewind). What may still be alive is never taken away: no flag
+overrides that (run.own.rewind-unsafe).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from engine.clock import instant
+from engine.errors import (
+    ExecutionRewindNotPending,
+    ExecutionRewindPlanCurrent,
+    ExecutionRewindUnsafe,
+    Refused,
+)
+from engine.runs import RunRow
+from engine.shapes import Phase, RunStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from engine.host import Engine
+    from engine.owners import Owner
+
+REWINDABLE: Final = ("table:", "host:")
+"""Scopes a rewind retires; a chunk's owner retires through its window's rewind (run.own.rewind-not-pending)."""
+
+
+def rewind(
+    engine: Engine, execution_id: str, *, reason: str, force: bool = False, pipelines: Mapping[str, str] | None = None
+) -> RunRow:
+    """Retire the pending owner of `execution_id` and return the one canceled row that records it.
+
+    `pipelines` names the pipeline of each table. Raise `ExecutionRewindNotPending`, `ExecutionRewindUnsafe`, or
+    `ExecutionRewindPlanCurrent`, which alone `force` overrides (run.own.rewind-plan-current).
+    """
+    owner = _pending(engine, execution_id)
+    _refuse_alive(engine, owner)
+    if owner.asked_pins is None and not force:
+        raise ExecutionRewindPlanCurrent(execution_id=execution_id, plan_ref=owner.plan_ref)
+    row = _record(engine, owner, reason=reason, pipelines=pipelines or {})
+    try:
+        engine.owners.withdraw(owner, record=row)
+    except Refused as refusal:
+        alive = f"an attempt has just taken {owner.scope}"
+        raise ExecutionRewindUnsafe(execution_id=execution_id, alive=alive) from refusal
+    engine.history.append(row, phase=Phase.COMMIT, at=row.ended_at or row.started_at)
+    return row
+
+
+def asked_plan(owner: Owner) -> str | None:
+    """The plan reference a refused open asked for, where one did."""
+    return None if owner.asked_pins is None else json.loads(owner.asked_pins)["plan_ref"]
+
+
+def _pending(engine: Engine, execution_id: str) -> Owner:
+    for owner in engine.owners.all():
+        if owner.execution_id == execution_id and owner.finished_at is None and owner.scope.startswith(REWINDABLE):
+            return owner
+    raise ExecutionRewindNotPending(execution_id=execution_id)
+
+
+def _refuse_alive(engine: Engine, owner: Owner) -> None:
+    """Raise `ExecutionRewindUnsafe` naming what of the execution may still act or be acted upon."""
+    now = engine.profile.database.now()
+    waits = engine.profile.awakeables.pending(owner.execution_id, at=now)
+    alive = None
+    if owner.lease_until > now:
+        alive = f"attempt {owner.attempt} holds a lease until {instant(owner.lease_until)}"
+    elif owner.wake_at is not None and owner.wake_at > now:
+        alive = f"an attempt waits until {instant(owner.wake_at)}"
+    elif waits:
+        alive = f"step {waits[0].step} waits for an outside party until {instant(waits[0].deadline)}"
+    if alive:
+        raise ExecutionRewindUnsafe(execution_id=owner.execution_id, alive=alive)
+
+
+def _record(engine: Engine, owner: Owner, *, reason: str, pipelines: Mapping[str, str]) -> RunRow:
+    """The row of the retirement, started when the owner was opened (run.own.rewind-record).
+
+    Its id is the execution's, so that two rewinds at one instant leave one row.
+    """
+    kind, _, name = owner.scope.partition(":")
+    return RunRow(
+        f"rewind-{owner.execution_id}",
+        RunStatus.CANCELED,
+        owner.opened_at,
+        ended_at=engine.profile.database.now(),
+        execution_id=owner.execution_id,
+        plan_ref=owner.plan_ref,
+        table=name if kind == "table" else None,
+        host_scope=name if kind == "host" else None,
+        pipeline_id=pipelines.get(name) if kind == "table" else None,
+        site_id=engine.settings.site_id,
+        reason=engine.settings.guard.value(reason)[0],
+        trace_id=engine.chance.trace_id(),
+    )
