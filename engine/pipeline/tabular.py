@@ -56,11 +56,9 @@ def land(values: Column, *, logical: str | None, site: Site) -> Landing | None:
 
 
 def compact(array: pa.Array[Any]) -> pa.Array[Any]:
-    """`array` from offset 0, with zeros under its nulls and behind its last bit.
-
-    Bytes behind the end need no care: Arrow's stream writes none of them.
-    """
-    if not array.null_count and not array.offset and not pa.types.is_boolean(array.type):
+    """`array` in buffers no longer than itself, from offset 0, with zeros under its nulls and behind its last bit."""
+    tight = not array.offset and array.nbytes == array.get_total_buffer_size()
+    if tight and not array.null_count and not pa.types.is_boolean(array.type):
         return array
     valid = array.is_valid()
     if not array.null_count:

@@ -88,6 +88,21 @@ def test_a_known_secret_becomes_its_name_in_each_of_its_spellings() -> None:
 
 def test_a_secret_that_contains_another_is_masked_first() -> None:
     assert guard().text(f"{TOKEN} Value/9") == ("${API_TOKEN} ${PART}", 2)
+    assert SecretGuard({"A": "secret", "B": "secret-longer"}).text("secret-longer secret") == ("${B} ${A}", 2)
+
+
+def test_a_key_that_only_a_mask_uncovers_is_masked_too() -> None:
+    assert guard().text(TOKEN + KEYS["sk"]) == ("${API_TOKEN}[masked:sk]", 2)
+
+
+@pytest.mark.parametrize("secret", ["masked", "${API_", ":google", "masked:aws]"])
+def test_what_a_mask_wrote_is_never_taken_for_a_secret(secret: str) -> None:
+    guard = SecretGuard({"API_TOKEN": TOKEN, "ODD": secret})
+
+    masked = guard.text(f"{TOKEN} {KEYS['aws']} {KEYS['google']} {secret}")
+
+    assert masked == ("${API_TOKEN} [masked:aws] [masked:google] ${ODD}", 4)
+    assert guard.text(masked[0]) == (masked[0], 0)
 
 
 def test_secrets_too_short_to_tell_from_data_are_left_alone() -> None:

@@ -154,7 +154,7 @@ def test_equal_columns_give_equal_bytes_wherever_they_were_cut_from(typed: Any, 
     array = dirty(type_, values, other, cut=cut)
     assert array.to_pylist() == values
 
-    cut_out, rebuilt = column(array), column(pa.array(values, type=type_))
+    cut_out, rebuilt = shaped(pa.RecordBatch.from_arrays([array], names=["x"])), column(pa.array(values, type=type_))
     from_rows = shape([{"x": value} for value in values], declared={}, table="t", place="p")
 
     assert encode(cut_out.batch, PullMeta()) == encode(rebuilt.batch, PullMeta()) == encode(from_rows.batch, PullMeta())
