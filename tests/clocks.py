@@ -22,6 +22,7 @@ class SettableClock:
         self.waits: list[float] = []
         self._now = start
         self._stands = False
+        self._interruption: BaseException | None = None
         self._lock = threading.Lock()
 
     def now(self) -> int:
@@ -35,9 +36,16 @@ class SettableClock:
     def wait(self, event: threading.Event, milliseconds: float) -> bool:
         with self._lock:
             self.waits.append(milliseconds)
+            interruption, self._interruption = self._interruption, None
+            if interruption:
+                raise interruption
             if not self._stands:
                 self._now += max(int(milliseconds), 0)
         return event.wait(0.001)
+
+    def interrupt(self, by: BaseException) -> None:
+        """Raise `by` out of the next wait: its process ends there."""
+        self._interruption = by
 
     @contextmanager
     def standing(self) -> Iterator[None]:

@@ -102,6 +102,12 @@ class Store:
     def recorded(self, execution_id: str) -> list[str]:
         return [entry.key.step for entry in self.entries(execution_id) if entry.recorded]
 
+    def twin(self, name: str) -> Store:
+        """A second store of the same kind, at the same instant, that nothing has happened in."""
+        twin = Store(self.profile_name, self.root.with_name(name), type(self.clock)()).initialized()
+        self.opened.append(twin.close)
+        return twin
+
     def close(self) -> None:
         while self.opened:
             self.opened.pop()()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from engine.errors import ContextfulError, RateLimited, RunRetryTagUnretryable
+from engine.errors import ContextfulError, RateLimited, RunRetryTagUnretryable, StepFailed
 from engine.shapes import RETRYABLE, FailureTag, Schedule
 
 if TYPE_CHECKING:
@@ -35,8 +35,10 @@ def decide(schedule: Schedule, *, attempt: int, failure: ContextfulError, jitter
     """Say what follows the failed one-based `attempt` (run.retry.decision-is-pure).
 
     `jitter_ms` is the caller's seeded draw below the schedule's ceiling. A wait the other side asked for supersedes
-    the computed delay.
+    the computed delay. A step inside the step has spent its own schedule: its answer stands (run.retry.one-layer).
     """
+    if isinstance(failure, StepFailed):
+        return Stands()
     if failure.tag not in schedule.retry_on or failure.tag not in RETRYABLE or attempt >= schedule.attempts:
         return Stands()
     if isinstance(failure, RateLimited) and failure.wait_ms is not None:
