@@ -73,7 +73,7 @@ class TreeAwakeables:
         found = [(self._tree.read(path), path) for path in self._tree.files(folder, suffix=".awakeable")]
         waits = [self._healed(awakeable_of(content, path=path)) for content, path in found if content]
         standing = [wait for wait in waits if wait.state is AwakeableState.PENDING and wait.deadline > at]
-        return sorted(standing, key=lambda wait: wait.created_at)
+        return sorted(standing, key=lambda wait: (wait.created_at, wait.token))
 
     def _offered(self, awakeable: Awakeable, payload: bytes, *, digest: str) -> Awakeable:
         with self._journal.placed(payload) as place, self._tree.changing(awakeable.execution_id):
