@@ -47,8 +47,7 @@ class SqlAwakeables:
         awakeable = self.read(token)
         digest = hashlib.sha256(payload).hexdigest()
         if awakeable.state is AwakeableState.PENDING and at < awakeable.deadline:
-            self._offer(awakeable, payload, digest=digest, at=at)
-            awakeable = self.read(token)
+            awakeable = self._offered(awakeable, payload, digest=digest, at=at)
         elif awakeable.state is AwakeableState.PENDING:
             self.time_out(token, at=at)
             raise AwakeableTimedOut(token=token, deadline_at=awakeable.deadline)
@@ -64,13 +63,17 @@ class SqlAwakeables:
         rows = self._db.run(call("pending_awakeables", execution_id=execution_id, at=at))[0]
         return [_awakeable(row) for row in rows]
 
-    def _offer(self, awakeable: Awakeable, payload: bytes, *, digest: str, at: int) -> None:
-        placed = self._journal.place(payload)
-        arguments = {"token": awakeable.token, "payload_sha256": digest, "at": at, **placed}
-        self._db.run(
-            call("resolve_awakeable", **arguments),
-            call("record_resume", **arguments, input=awakeable.entry_key.input),
-        )
+    def _offered(self, awakeable: Awakeable, payload: bytes, *, digest: str, at: int) -> Awakeable:
+        """Resolve and return the wait as it stands, the payload's blob put again where a sweep doomed it meanwhile."""
+        while awakeable.state is AwakeableState.PENDING:
+            placed = self._journal.place(payload)
+            arguments = {"token": awakeable.token, "payload_sha256": digest, "at": at, **placed}
+            self._db.run(
+                call("resolve_awakeable", **arguments),
+                call("record_resume", **arguments, input=awakeable.entry_key.input),
+            )
+            awakeable = self.read(awakeable.token)
+        return awakeable
 
 
 def settled(awakeable: Awakeable, payload: bytes, *, digest: str) -> bytes:

@@ -104,10 +104,10 @@ class SqlJournal:
     def sweep(self, *, older_than: int) -> list[str]:
         """Doom what nothing references, delete the contents, forget the doomed (run.journal.blob-sweep)."""
         _, doomed = self._db.run(call("doom_blobs", older_than=older_than), call("doomed_blobs"))
-        digests = [digest for (digest,) in doomed]
+        digests = [digest for digest, _ in doomed]
         self._blobs.delete(digests)
-        if digests:
-            self._db.run(*(call("forget_doomed", digest=digest) for digest in digests))
+        if doomed:
+            self._db.run(*(call("forget_doomed", digest=digest, doomed_at=at) for digest, at in doomed))
         return digests
 
     def place(self, value: bytes) -> dict[str, bytes | str | int | None]:

@@ -22,11 +22,13 @@ SELECT token, execution_id, step, created_at, deadline, state, payload_sha256, s
 
 -- name: pending_awakeables
 SELECT token, execution_id, step, created_at, deadline, state, payload_sha256, subject
-  FROM awakeables WHERE execution_id = :execution_id AND state = 'pending' AND deadline > :now ORDER BY created_at;
+  FROM awakeables WHERE execution_id = :execution_id AND state = 'pending' AND deadline > :at ORDER BY created_at, token;
 
 -- name: resolve_awakeable, durable
+-- A payload in a blob must still be kept: a sweep that doomed it meanwhile leaves the wait pending.
 UPDATE awakeables SET state = 'resolved', payload_sha256 = :payload_sha256, digest = :digest
  WHERE token = :token AND state = 'pending' AND deadline > :at
+   AND (:digest IS NULL OR EXISTS (SELECT 1 FROM blobs WHERE digest = :digest AND doomed_at IS NULL))
 RETURNING token;
 
 -- name: time_out_awakeable, durable

@@ -20,7 +20,10 @@ ON CONFLICT (digest) DO UPDATE SET stored_at = excluded.stored_at WHERE blobs.do
 RETURNING digest;
 
 -- name: store_content, durable
-INSERT INTO blob_contents (digest, content) VALUES (:digest, :content) ON CONFLICT (digest) DO NOTHING;
+-- Only beside its row: a content that a doomed row let in would outlive that row, and no sweep would ever see it.
+INSERT INTO blob_contents (digest, content)
+SELECT :digest, :content WHERE EXISTS (SELECT 1 FROM blobs WHERE digest = :digest AND doomed_at IS NULL)
+ON CONFLICT (digest) DO NOTHING;
 
 -- name: read_content
 SELECT content FROM blob_contents WHERE digest = :digest;
@@ -32,10 +35,12 @@ UPDATE blobs SET doomed_at = :now
    AND digest NOT IN (SELECT digest FROM awakeables WHERE digest IS NOT NULL AND state = 'pending');
 
 -- name: doomed_blobs
-SELECT digest FROM blobs WHERE doomed_at IS NOT NULL ORDER BY digest;
+SELECT digest, doomed_at FROM blobs WHERE doomed_at IS NOT NULL ORDER BY digest;
 
 -- name: delete_doomed_contents
 DELETE FROM blob_contents WHERE digest IN (SELECT digest FROM blobs WHERE doomed_at IS NOT NULL);
 
 -- name: forget_doomed
-DELETE FROM blobs WHERE doomed_at IS NOT NULL AND digest = :digest;
+-- Only the doom whose content was deleted: a sweeper that stalled must not forget a later one, whose content still lies
+-- there. Between two dooms of a digest lies the grace, so their instants differ.
+DELETE FROM blobs WHERE digest = :digest AND doomed_at = :doomed_at;
