@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from engine.errors import NOT_NOW, Config, ContextfulError, ExecutionLive
 from engine.fires import Fires, keyed_fire_id
+from engine.pipeline.stage import discard_ended
 from engine.pipeline.table_run import TableRun, Watcher, scope_of
 from engine.shapes import FireState, RunStatus
 
@@ -59,6 +60,7 @@ def fire(engine: Engine, request: Request, *, secrets: Secrets, watcher: Watcher
     fire_id = _fire_id(engine, request)
     engine.leases.register()
     fires.fail_dead(but=fire_id)
+    discard_ended(engine.profile.scratch, ended=lambda run_id: _ended(engine, run_id))
     standing = fires.request(fire_id, pipeline_id=request.pipeline.id)
     if not fires.begin(fire_id, holder=engine.leases.holder):
         runs = tuple(engine.runs.of_fire(fire_id))
@@ -148,6 +150,11 @@ def _unused_run_id(engine: Engine, base: str | None) -> str:
         replay += 1
         candidate = f"{base}.replay-{replay}"
     return candidate
+
+
+def _ended(engine: Engine, run_id: str) -> bool:
+    run = engine.runs.get(run_id)
+    return run is not None and run.status.terminal
 
 
 def _fire_id(engine: Engine, request: Request) -> str:

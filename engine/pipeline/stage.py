@@ -16,7 +16,7 @@ from engine.errors import StorageUnusable
 from engine.pipeline.recording import decode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import pyarrow as pa
@@ -35,19 +35,21 @@ class StagedPart:
 
     def load(self) -> pa.RecordBatch:
         """The rows, decoded from the file."""
-        batch, _ = decode(self.path.read_bytes())
+        with _refusing(self.path):
+            recorded = self.path.read_bytes()
+        batch, _ = decode(recorded)
         return batch
 
 
 class Stage:
-    """The staged parts of run `run_id` for `table`, below `root`/staged.
+    """The staged parts of run `run_id` for `table`, in a folder of its own below `root`.
 
     `standing` is the table's schema when the run began. What an earlier life of the run left is removed: its recorded
     pulls are staged again.
     """
 
     def __init__(self, root: Path, *, run_id: str, table: str, standing: Schema) -> None:
-        self._folder = root / "staged" / run_id
+        self._folder = root / run_id
         self._table = table
         self._standing = standing
         self._own = Schema()
@@ -112,6 +114,14 @@ class Stage:
         with _refusing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
+
+
+def discard_ended(root: Path, *, ended: Callable[[str], bool]) -> None:
+    """Remove what runs that have `ended` left below `root`: a crash leaves its staged parts (run.own.stage-discard)."""
+    with suppress(FileNotFoundError):
+        for folder in list(root.iterdir()):
+            if ended(folder.name):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

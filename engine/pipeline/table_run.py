@@ -15,7 +15,14 @@ from engine import cursors
 from engine.corpus.commit import Terms, commit
 from engine.corpus.marker import Committer, tail
 from engine.corpus.schema import Schema
-from engine.errors import Canceled, ContextfulError, Refused, SchemaIncompatible, SnapshotIncomplete
+from engine.errors import (
+    Canceled,
+    ContextfulError,
+    ExecutionSuperseded,
+    Refused,
+    SchemaIncompatible,
+    SnapshotIncomplete,
+)
 from engine.execution.steps import failure_of
 from engine.pipeline.sources import open_source
 from engine.pipeline.stage import Stage
@@ -190,15 +197,25 @@ class TableRun:
 
     def _fail(self, walk: Walk, stage: Stage, held: Held, progress: _Progress, *, failure: ContextfulError) -> RunRow:
         """Close the attempt with its failure; the owner stays pending where a resume has something to replay."""
+        failure = self._superseded(held) or failure
         stage.discard()
         status = RunStatus.CANCELED if isinstance(failure, Canceled) else RunStatus.FAILED
         row = replace(held.ended(status, failure=failure), **self._counts(walk, progress))
         # A recorded pull that the schema refuses is refused again on every replay (run.own.source-stage-schema).
-        if progress.staging_failed or not (progress.recorded or held.resumed):
+        done_for = progress.staging_failed or not (progress.recorded or held.resumed)
+        if done_for and not isinstance(failure, ExecutionSuperseded):
             held.retire(row)
         else:
             held.release(row)
         return row
+
+    def _superseded(self, held: Held) -> ExecutionSuperseded | None:
+        """What an attempt that lost its owner fails with, whatever it stumbled over because of that."""
+        try:
+            self._engine.owners.check(held.attempt)
+        except ExecutionSuperseded as superseded:
+            return superseded
+        return None
 
     def _row(self, walk: Walk, stage: Stage, run: RunRow, progress: _Progress) -> RunRow:
         return replace(run, **self._counts(walk, progress), rows=stage.rows, bytes=stage.size)

@@ -53,7 +53,7 @@ class Corpus:
         """A stage of run `run_id` holding one part a pull."""
         newest = tail(self.objects, self.table)
         standing = newest.schema if newest else Schema()
-        stage = Stage(self.root, run_id=run_id, table=self.table, standing=standing)
+        stage = Stage(self.root / "staged", run_id=run_id, table=self.table, standing=standing)
         for rows in pulls:
             stage.add(self.recorded(rows, types or {"id": "int64", "v": "string"}))
         return stage

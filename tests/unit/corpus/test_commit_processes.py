@@ -40,7 +40,7 @@ def check_owner():
 
 for n in range(rounds):
     run = f"{name}-{n}"
-    stage = Stage(root, run_id=run, table="t", standing=Schema())
+    stage = Stage(root / "staged", run_id=run, table="t", standing=Schema())
     for k in range(2):
         rows = [{"id": 10 * n + k, "v": name}]
         stage.add(encode(pa.RecordBatch.from_pylist(rows, schema=schema.arrow()), PullMeta(schema=schema)))

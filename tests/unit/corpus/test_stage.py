@@ -140,6 +140,6 @@ def test_scratch_that_cannot_be_written_is_named(corpus: Any, tmp_path: Path) ->
     (tmp_path / "staged").write_text("a file where a folder should be")
 
     with pytest.raises(StorageUnusable) as refusal:
-        Stage(tmp_path, run_id="r-1", table="t", standing=Schema((Column("id", "int64"),)))
+        Stage(tmp_path / "staged", run_id="r-1", table="t", standing=Schema((Column("id", "int64"),)))
 
     assert str(tmp_path / "staged") in refusal.value.place
