@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, quote_plus
 
@@ -143,16 +144,12 @@ _ELLIPSIS: Final = "…".encode()
 
 
 class _Search:
-    """One alternation of secrets and shapes, tried only on texts that hold one of its marks."""
+    """One alternation of secrets and shapes, compiled when a text first holds one of its marks, tried on such alone."""
 
     def __init__(self, placeholders: Mapping[str, str], *, shapes: Mapping[str, str], marks: tuple[str, ...]) -> None:
         self._placeholders = placeholders
+        self._shapes = shapes
         self._marks = (*placeholders, *marks)
-        written = {*placeholders.values(), *map(_masked, shapes)}
-        self._written = re.compile(f"({'|'.join(map(re.escape, sorted(written)))})")
-        known = [f"(?P<known>{'|'.join(map(re.escape, placeholders))})"] if placeholders else []
-        wanted = (*known, *(f"(?P<{kind}>{pattern})" for kind, pattern in shapes.items()))
-        self._wanted = re.compile("|".join(wanted), re.ASCII)
 
     def masked(self, text: str) -> tuple[str, int]:
         """`text` masked to the point where nothing is left to mask, and how many spans were."""
@@ -168,6 +165,17 @@ class _Search:
             text = "".join(pieces)
             total += count
         return text, total
+
+    @cached_property
+    def _written(self) -> re.Pattern[str]:
+        written = {*self._placeholders.values(), *map(_masked, self._shapes)}
+        return re.compile(f"({'|'.join(map(re.escape, sorted(written)))})")
+
+    @cached_property
+    def _wanted(self) -> re.Pattern[str]:
+        known = [f"(?P<known>{'|'.join(map(re.escape, self._placeholders))})"] if self._placeholders else []
+        shapes = (f"(?P<{kind}>{pattern})" for kind, pattern in self._shapes.items())
+        return re.compile("|".join((*known, *shapes)), re.ASCII)
 
     def _replacement(self, found: re.Match[str]) -> str:
         kind = found.lastgroup or ""
