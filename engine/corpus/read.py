@@ -123,7 +123,6 @@ def _session() -> duckdb.DuckDBPyConnection:
         config={
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
-            "python_enable_replacements": "false",
             "temp_directory": "",
         }
     )

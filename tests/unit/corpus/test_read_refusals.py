@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from engine.corpus import read
@@ -104,6 +105,14 @@ def test_the_session_itself_refuses_what_the_judge_would_let_in(
         guarded.read(statement.format(folder=guarded.root))
 
     assert sorted(guarded.root.rglob("*")) == before
+
+
+def test_a_variable_of_the_reading_program_is_no_table(guarded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read, "admitted", lambda text, connection: Statement(text, (), (), lists_tables=False))
+    monkeypatch.setattr(read, "here", pa.table({"secret": [1]}), raising=False)
+
+    with pytest.raises(ReadRefused):
+        guarded.read("SELECT * FROM here")
 
 
 def test_parts_that_no_marker_names_cannot_be_opened(guarded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
