@@ -25,6 +25,8 @@ _ZULU: Final = re.compile(
     r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?Z", re.ASCII
 )
 
+_DIGITS: Final = str.maketrans("123456789", "000000000")
+
 Rank = tuple[str, Any]
 """A value's kind and its place among the values of that kind."""
 
@@ -161,11 +163,16 @@ def _ranks(clocks: Sequence[Any], *, table: str, field: str, place: str) -> list
 
 
 def _spelled_alike(clocks: Sequence[Any], floor: Any) -> bool:
-    """Whether all are `Z` instants of one spelling: then their text orders as they do, and none need be parsed."""
-    spelled = [*clocks, floor] if floor is not None else clocks
-    if set(map(type, spelled)) != {str} or len(set(map(len, spelled))) != 1:
+    """Whether all are `Z` instants of one spelling: then their text orders as they do, and none need be parsed.
+
+    The spelling is told by turning every digit into 0; only the extremes, which become positions, are read closely.
+    """
+    spelled = [*clocks, floor] if floor is not None else list(clocks)
+    if set(map(type, spelled)) != {str} or not (_ZULU.fullmatch(min(spelled)) and _ZULU.fullmatch(max(spelled))):
         return False
-    return all(map(_ZULU.fullmatch, spelled))
+    mould = spelled[0].translate(_DIGITS) + "\n"
+    alike: bool = ("\n".join(spelled) + "\n").translate(_DIGITS) == mould * len(spelled)
+    return alike
 
 
 def _text_rank(text: str) -> Rank:

@@ -24,7 +24,10 @@ _SCHEMA: Final = b"contextful.schema"
 
 @dataclass(frozen=True, slots=True)
 class PullMeta:
-    """A pull without its rows: the walk's position and course, what was declared and skipped, what shaping found."""
+    """A pull without its rows: the walk's position and course, what was declared and skipped, what shaping found.
+
+    `clocks` are the lowest and the highest watermark value the pull fetched, landed or not; None without a watermark.
+    """
 
     position: Any = None
     more: bool = False
@@ -33,6 +36,7 @@ class PullMeta:
     skipped: int = 0
     schema: Schema = field(default_factory=Schema)
     downgrades: tuple[Downgrade, ...] = ()
+    clocks: tuple[Any, Any] | None = None
 
 
 def encode(batch: pa.RecordBatch, meta: PullMeta) -> bytes:
@@ -54,7 +58,13 @@ def decode(data: bytes) -> tuple[pa.RecordBatch, PullMeta]:
     kept = batch.schema.metadata
     found = json.loads(kept[_SCHEMA])
     downgrades = tuple(Downgrade(**event) for event in found.pop("downgrades"))
-    meta = PullMeta(**json.loads(kept[_PULL]), schema=Schema.from_json(found), downgrades=downgrades)
+    clocks = found.pop("clocks", None)
+    meta = PullMeta(
+        **json.loads(kept[_PULL]),
+        schema=Schema.from_json(found),
+        downgrades=downgrades,
+        clocks=None if clocks is None else (clocks[0], clocks[1]),
+    )
     return batch.replace_schema_metadata(None), meta
 
 
@@ -68,4 +78,5 @@ def _pull(meta: PullMeta) -> bytes:
 
 
 def _found(meta: PullMeta) -> bytes:
-    return canonical_json(meta.schema.to_json() | {"downgrades": [asdict(event) for event in meta.downgrades]}).encode()
+    found = meta.schema.to_json() | {"downgrades": [asdict(event) for event in meta.downgrades], "clocks": meta.clocks}
+    return canonical_json(found).encode()

@@ -89,9 +89,13 @@ class Stage:
         declared too late: then nothing of the pull is staged (run.own.stage-schema).
         """
         batch, meta = decode(recorded)
+        return self.add_decoded(recorded, rows=batch.num_rows, meta=meta)
+
+    def add_decoded(self, recorded: bytes, *, rows: int, meta: PullMeta) -> StagedPart:
+        """`add` for whoever has decoded the pull already."""
         ordinal = len(self._parts)
         own = self._merged(meta, place=f"pull {ordinal + 1} of run {self._folder.name}")
-        part = StagedPart(ordinal, self._folder / f"{ordinal:06}.arrow", batch.num_rows, len(recorded))
+        part = StagedPart(ordinal, self._folder / f"{ordinal:06}.arrow", rows, len(recorded))
         self._write(part.path, recorded)
         self._own = own
         self._parts.append(part)

@@ -136,7 +136,7 @@ class TableRun:
         if landing.recorded is None or landing.batch is None or landing.batch.num_rows == 0:
             return
         try:
-            stage.add(landing.recorded)
+            stage.add_decoded(landing.recorded, rows=landing.batch.num_rows, meta=landing.meta)
         except SchemaIncompatible:
             progress.staging_failed = True
             raise
@@ -220,7 +220,7 @@ class TableRun:
     def _row(self, walk: Walk, stage: Stage, run: RunRow, progress: _Progress) -> RunRow:
         return replace(run, **self._counts(walk, progress), rows=stage.rows, bytes=stage.size)
 
-    def _counts(self, walk: Walk, progress: _Progress) -> dict[str, int]:
+    def _counts(self, walk: Walk, progress: _Progress) -> dict[str, Any]:
         return {
             "batches": progress.batches,
             "skipped": progress.skipped,

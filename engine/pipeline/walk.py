@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from engine import cursors
 from engine.errors import CursorPositionUnorderable, SourceLoop
 from engine.pipeline.recording import PullMeta, decode, encode
@@ -20,8 +22,7 @@ from engine.shapes import EntryKey, Pull, canonical_json, domain_hash
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import pyarrow as pa
-
+    from engine.cursors import Admission
     from engine.execution.call import Call
     from engine.execution.held import Held
     from engine.pipeline.declaration import Table
@@ -136,6 +137,7 @@ class Walk:
         self.counts.masked += masked
         declared = {name: c.type for name, c in self.table.columns.items() if c.type} | pull.types
         shaped = shape(pull.rows, declared=declared, table=self.table.name, place=place)
+        verdict = self._judged(shaped.batch, place=place)
         meta = PullMeta(
             position=position,
             more=pull.more,
@@ -144,42 +146,34 @@ class Walk:
             skipped=pull.skipped,
             schema=shaped.schema,
             downgrades=shaped.downgrades,
+            clocks=(cursors.stored(verdict.lowest), cursors.stored(verdict.highest)) if verdict else None,
         )
         if shaped.batch.num_rows == 0:
             return None, meta
-        admitted = self._admitted(shaped.batch, place=place)
-        guarded, masked = self.guard.batch(admitted)
+        guarded, masked = self.guard.batch(self._admitted(shaped.batch, verdict))
         self.counts.masked += masked
         return guarded, meta
 
-    def _admitted(self, batch: pa.RecordBatch, *, place: str) -> pa.RecordBatch:
-        """The rows at or after the floor; what lies below is counted (run.advance.inclusive-boundary)."""
-        clock = self.table.incremental
-        if clock is None:
-            return batch
-        verdict = cursors.admit(
-            self._clocks(batch, place), floor=self.floor, table=self.table.name, field=clock, place=place
-        )
-        self.counts.not_admitted += verdict.not_admitted
-        return batch if verdict.admitted is None else batch.take(verdict.admitted)
-
-    def _clocks(self, batch: pa.RecordBatch, place: str) -> list[Any]:
-        clock = self.table.incremental
-        assert clock is not None, "only a watermark has clocks"
+    def _judged(self, batch: pa.RecordBatch, *, place: str) -> Admission | None:
+        """Which rows are at or after the floor (run.advance.inclusive-boundary); None without a watermark."""
+        clock, table = self.table.incremental, self.table.name
+        if clock is None or batch.num_rows == 0:
+            return None
         if clock not in batch.schema.names:
-            raise CursorPositionUnorderable(
-                table=self.table.name, field=clock, found="no value in any row", place=place
-            )
-        return batch.column(clock).to_pylist()
+            raise CursorPositionUnorderable(table=table, field=clock, found="no value in any row", place=place)
+        clocks = batch.column(clock).to_pylist()
+        return cursors.admit(clocks, floor=self.floor, table=table, field=clock, place=place)
+
+    def _admitted(self, batch: pa.RecordBatch, verdict: Admission | None) -> pa.RecordBatch:
+        """The rows that land; what lies below the floor is counted."""
+        if verdict is None or verdict.admitted is None:
+            return batch
+        self.counts.not_admitted += verdict.not_admitted
+        return batch.take(pa.array(verdict.admitted, pa.int64()))
 
     def _advance_frontier(self, landing: Landing) -> None:
-        clock = self.table.incremental
-        if clock is None or landing.batch is None or landing.batch.num_rows == 0:
-            return
-        place = f"{self.table.name}, pull {landing.number}"
-        clocks = self._clocks(landing.batch, place)
-        highest = cursors.admit(clocks, floor=None, table=self.table.name, field=clock, place=place).highest
-        self.frontier = cursors.later(self.frontier, cursors.stored(highest))
+        if landing.meta.clocks is not None:
+            self.frontier = cursors.later(self.frontier, landing.meta.clocks[1])
 
     def _next(self, asked: Any) -> Pull:
         """The source's next pull at `asked`, from the running generator where it stands there, else from a new one."""

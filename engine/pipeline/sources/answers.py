@@ -13,14 +13,16 @@ from engine.errors import AuthExpired, ContextfulError, Permanent, RateLimited, 
 from engine.pipeline.sources.placeholders import sample
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    from engine.pipeline.declaration import Column
 
 BODY: Final = "the body"
 MISSING: Final = object()
 """Stands for a path that the document does not have."""
 
 _BOM: Final = b"\xef\xbb\xbf"
-_JSON: Final = msgspec.json.Decoder()
+_JSON: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +70,29 @@ def waits(retry_after: str | None, *, now: int) -> int | None:
     return max(int(aware.timestamp() * 1000) - now, 0)
 
 
-def document(content: bytes, place: str, *, content_type: str, quote: Callable[[bytes], str]) -> Any:
+def decoder(columns: Mapping[str, Column]) -> msgspec.json.Decoder[Any]:
+    """A JSON decoder for a table of `columns`: where one is decimal, numbers keep every digit they are written with."""
+    if not any(column.type and column.type.startswith("decimal") for column in columns.values()):
+        return _JSON
+    from engine.pipeline.convert import Spelled  # noqa: PLC0415 - brings Arrow, which no other answer needs
+
+    return msgspec.json.Decoder(float_hook=Spelled)
+
+
+def document(
+    content: bytes,
+    place: str,
+    *,
+    content_type: str,
+    quote: Callable[[bytes], str],
+    decoder: msgspec.json.Decoder[Any] = _JSON,
+) -> Any:
     """The JSON value of a body, integers exact at any size.
 
     Raise `SourceShape` with what stood there instead, as `quote` makes it fit to be read.
     """
     try:
-        return _JSON.decode(content.removeprefix(_BOM))
+        return decoder.decode(content.removeprefix(_BOM))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         begins = sample(quote(content))
         found = f"{content_type or 'no content type'}, {len(content)} bytes beginning {begins!r} ({error})"
@@ -88,10 +106,10 @@ def rows(body: Any, place: str, *, records: str | None) -> list[dict[str, Any]]:
     if not isinstance(found, list):
         stood = f"nothing, in {kind(body)}" if found is MISSING else kind(found)
         raise SourceShape(place=place, path=path, found=stood, expected="a list of objects")
-    for index, row in enumerate(found):
-        if not isinstance(row, dict):
-            raise SourceShape(place=place, path=f"{path}[{index}]", found=kind(row), expected="an object")
-    return found
+    if set(map(type, found)) <= {dict}:
+        return found
+    index, row = next((index, row) for index, row in enumerate(found) if not isinstance(row, dict))
+    raise SourceShape(place=place, path=f"{path}[{index}]", found=kind(row), expected="an object")
 
 
 def dig(body: Any, path: str, *, place: str) -> Any:

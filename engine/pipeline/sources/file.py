@@ -56,7 +56,7 @@ class Files:
         files = [(name, _reader(self._format(name))) for name in names]
         for index, (name, read) in enumerate(files):
             following = {"file": names[index + 1], "row": 0} if index + 1 < len(names) else None
-            for batch in read(File(name, self._declared.base / name), start=row):
+            for batch in read(File(name, self._declared.base / name, self._table.columns), start=row):
                 position = following if batch.last else {"file": name, "row": batch.end}
                 more = position is not None
                 yield Pull(rows=batch.rows, position=position, more=more, snapshot_complete=not more)

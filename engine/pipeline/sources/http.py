@@ -101,6 +101,7 @@ class _Walk:
         home = _home(url, declared.url)
         self._fetcher = Fetcher(client=ask.http, home=home if private else None,
                                 secrets=ask.secrets, timeout_ms=declared.timeout_ms, clock=clock)  # fmt: skip
+        self._decoder = answers.decoder(table.columns)
         self._asked: set[bytes] = set()
 
     def page(self, position: Position | None, *, url: str | None, params: dict[str, Any]) -> answers.Page:
@@ -113,7 +114,9 @@ class _Walk:
         if answer.status == 204:
             return answers.Page(request.place, answer.url, links, None, [])
         content_type = answer.headers.get("content-type", "")
-        body = answers.document(answer.content, request.place, content_type=content_type, quote=self._quoted)
+        body = answers.document(
+            answer.content, request.place, content_type=content_type, quote=self._quoted, decoder=self._decoder
+        )
         found = answers.rows(body, request.place, records=self._declared.records)
         return answers.Page(request.place, answer.url, links, body, found)
 

@@ -9,14 +9,16 @@ import gzip
 import io
 import zlib
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 from engine.errors import ContextfulError, Permanent, SourceShape, Transient
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+    from engine.pipeline.declaration import Column
 
 BATCH_ROWS: Final = 10_000
 BATCH_BYTES: Final = 8 << 20
@@ -31,10 +33,14 @@ _BOM: Final = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file to read. `name` is what positions and errors call it: its path from the manifest's folder."""
+    """A file to read. `name` is what positions and errors call it: its path from the manifest's folder.
+
+    `columns` are what the table declares of its columns.
+    """
 
     name: str
     path: Path
+    columns: Mapping[str, Column] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,5 +16,5 @@ MODULES: Final = {
 }
 """The modules of this package whose text each connector's hash stands for."""
 
-HTTP: Final = Connector(id="http", version="1", hash="e6438fdffa3b48dc89c38e6b9a49c9223bbcba7b4564eb1913d18dceee3e2017")
-FILE: Final = Connector(id="file", version="1", hash="d43ec8eb6e4ed85edadc06aad06790856327a908290df407b5afde1f9063a8ed")
+HTTP: Final = Connector(id="http", version="1", hash="c3e83a02c37a331c3907862795db9fbcf813eccd30d29722292c2214a1ac67f9")
+FILE: Final = Connector(id="file", version="1", hash="8548dc388b493f24c24d83ee71ce3bf0dc5ae82273b6ceb44645ffbaffd8b337")
