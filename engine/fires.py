@@ -61,7 +61,7 @@ class Fires:
         return bool(self._db.run(call("adopt_fire", fire_id=fire_id, holder=holder))[0])
 
     def end(self, fire_id: str, state: FireState) -> None:
-        """Move a running fire to the state it ends in."""
+        """Move a running fire to the state it ends in. Raise `ValueError` for one that a running fire never enters."""
         self._move(fire_id, FireState.RUNNING, state, ended_at=self._db.now())
 
     def fail_dead(self, *, but: str) -> None:
@@ -82,6 +82,8 @@ class Fires:
         holder: str | None = None,
         ended_at: int | None = None,
     ) -> None:
+        if target not in FIRE[state]:
+            raise ValueError(f"a fire that is {state} does not become {target}")
         arguments = {"fire_id": fire_id, "state": state, "target": target, "holder": holder, "ended_at": ended_at}
         self._db.run(call("move_fire", **arguments))
 

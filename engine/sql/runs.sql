@@ -28,16 +28,18 @@ VALUES (:run_id, :fire_id, :pipeline_id, :execution_id, :status, NULL, :started_
 ON CONFLICT (run_id) DO NOTHING;
 
 -- name: upsert_run
--- History never goes back: a row that has ended stays as it is.
+-- History never goes back: a row that has ended stays as it is, and one that began is not pending again.
 INSERT INTO runs (run_id, fire_id, pipeline_id, execution_id, status, holder, started_at, record)
 VALUES (:run_id, :fire_id, :pipeline_id, :execution_id, :status, NULL, :started_at, :record)
 ON CONFLICT (run_id) DO UPDATE
    SET status = excluded.status, record = excluded.record, execution_id = excluded.execution_id
- WHERE runs.status IN ('pending', 'running', 'waiting');
+ WHERE runs.status = 'pending' OR (runs.status IN ('running', 'waiting') AND excluded.status <> 'pending');
 
 -- name: close_run, durable
+-- A running row closes; a waiting one is only canceled. `partial_failure` is reap_run's alone.
 UPDATE runs SET status = :status, record = :record, holder = NULL
- WHERE run_id = :run_id AND status IN ('pending', 'running', 'waiting');
+ WHERE run_id = :run_id AND :status NOT IN ('pending', 'running', 'partial_failure')
+   AND (status = 'running' OR (status = 'waiting' AND :status = 'canceled'));
 
 -- name: read_run
 SELECT r.record, r.status, r.execution_id, h.pid, h.boot_id, COALESCE(l.lease_until, 0)
