@@ -126,7 +126,11 @@ class Objects(Protocol):
         """The content, or None when nothing has that name."""
 
     def create(self, name: str, content: bytes) -> bool:
-        """Create `name` durably and whole unless it exists; tell whether this call did."""
+        """Create `name` durably and whole unless it exists; tell whether this call did.
+
+        Raise `StorageUnusable` only where it is certain that nothing was created and nothing will be; any other
+        failure leaves it open, and the caller reads.
+        """
 
     def put(self, name: str, content: bytes) -> None:
         """Write `name` durably and whole, over what was there."""

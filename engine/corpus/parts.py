@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from engine.corpus import layout
 from engine.corpus.marker import Committer, Marker, Part
@@ -79,6 +78,8 @@ def _finished(ahead: deque[tuple[str, int, Future[bytes]]]) -> tuple[str, int, b
 
 
 def _parquet(part: StagedPart, *, schema: Schema, injected: _Injected, first: int) -> bytes:
+    import pyarrow.parquet as pq  # noqa: PLC0415 - a tenth of a second that a poll with nothing new need not pay
+
     batch = cast(part.load(), schema)
     own = batch.schema.names
     table = pa.Table.from_arrays(
