@@ -84,6 +84,10 @@ class Corpus:
     def rows(self, columns: str = "id, v", **how: Any) -> list[tuple[Any, ...]]:
         return self.read(f"SELECT {columns} FROM {self.table} ORDER BY ALL", **how).rows
 
+    @property
+    def newest(self) -> Marker | None:
+        return tail(self.objects, self.table)
+
     def names(self, prefix: str = "") -> list[str]:
         return list(self.objects.list(prefix))
 

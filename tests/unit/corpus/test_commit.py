@@ -17,6 +17,7 @@ from engine.shapes import CursorKind, WriteMode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 MINUTE = 60_000
 
@@ -34,7 +35,7 @@ def test_one_marker_publishes_three_pulls_and_their_position(corpus: Any) -> Non
     ]
     assert (marker.seq, marker.position, marker.rows) == (1, "p3", 3)
     assert [part.name for part in marker.parts] == corpus.names("t/parts/")
-    assert tail(corpus.objects, "t") == marker
+    assert corpus.newest == marker
     assert corpus.rows() == [(1, "a"), (2, "b"), (3, "c")]
 
 
@@ -54,7 +55,7 @@ def test_a_crash_before_the_marker_leaves_the_old_state_whole(corpus: Any) -> No
 
     assert "t/parts/r-2/000000.parquet" in corpus.names()
     assert corpus.rows() == [(1, "a")]
-    assert tail(corpus.objects, "t").position == "p1"
+    assert corpus.newest.position == "p1"
 
 
 @pytest.mark.clause("run.record.writing-site")
@@ -120,7 +121,7 @@ def test_the_commit_alone_merges_the_columns_into_the_tables_schema(corpus: Any)
     corpus.land("r-2", [{"id": 2, "w": 1.5}], types={"id": "int64", "w": "float64"})
 
     cached = Schema.from_json(json.loads(corpus.objects.get("t/schema.json")))
-    assert cached == tail(corpus.objects, "t").schema
+    assert cached == corpus.newest.schema
     assert cached.names == ("id", "v", "w")
 
 
@@ -148,7 +149,8 @@ def test_a_commit_that_fails_before_its_marker_removes_its_parts(corpus: Any, ra
 @pytest.mark.clause("run.own.stage-discard")
 def test_a_full_disk_under_the_parts_leaves_none(corpus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     staged = corpus.stage("r-1", [{"id": 1, "v": "a"}], [{"id": 2, "v": "b"}])
-    place, placed = corpus.objects._place, []
+    place = corpus.objects._place
+    placed: list[Path] = []
 
     def fill(path: Any, content: bytes) -> None:
         if placed:
@@ -209,7 +211,9 @@ def test_a_number_taken_by_another_run_is_left_to_it(corpus: Any) -> None:
 
     assert (committed.won, committed.marker.seq) == (True, 2)
     assert corpus.rows("id, _commit_seq, _row_seq") == [(1, 2, 0), (2, 1, 0)]
-    assert committed.marker.committed_at > find(corpus.objects, "t", 1).committed_at
+    first = find(corpus.objects, "t", 1)
+    assert first
+    assert committed.marker.committed_at > first.committed_at
 
 
 def test_a_stalled_attempt_that_continues_publishes_nothing(corpus: Any) -> None:
@@ -224,7 +228,7 @@ def test_a_stalled_attempt_that_continues_publishes_nothing(corpus: Any) -> None
     with pytest.raises(ExecutionSuperseded):
         corpus.commit(stalled, "r-1", execution_id="x-1", check_owner=stopped_and_taken_over)
 
-    assert tail(corpus.objects, "t") == taken[0]
+    assert corpus.newest == taken[0]
     assert corpus.names("t/parts/") == ["t/parts/r-2/000000.parquet"]
     assert corpus.rows() == [(1, "a")]
 

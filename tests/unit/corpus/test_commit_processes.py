@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from engine.corpus.marker import history, tail
+from engine.corpus.marker import history
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,7 +81,7 @@ def test_a_process_killed_between_parts_and_marker_leaves_the_old_state_whole(co
     assert len(corpus.names("t/parts/k-0/")) == 2
     assert (corpus.root / "staged" / "k-0" / "000001.arrow").exists()
     assert corpus.rows() == [(1, "old")]
-    assert tail(corpus.objects, "t").position == "p1"
+    assert corpus.newest.position == "p1"
     assert corpus.land("r-2", [{"id": 2, "v": "new"}]).seq == 2
 
 
@@ -97,7 +97,7 @@ def test_a_stopped_process_that_holds_the_turn_keeps_nobody_out(corpus: Any) -> 
         stopped.kill()
 
     assert marker.seq == 1
-    assert tail(corpus.objects, "t").seq == 2
+    assert corpus.newest.seq == 2
     assert corpus.rows() == [(0, "s"), (1, "a"), (1, "s")]
 
 
