@@ -296,3 +296,18 @@ def test_a_process_that_dies_inside_an_effect_leaves_a_scope_that_is_resumed(
     clock.advance(LEASE)
 
     assert store.open().step("one", Effect("second try")) == "second try"
+
+
+@pytest.mark.clause("run.journal.plan-pin")
+def test_a_run_keeps_the_plan_it_started_against_whatever_is_asked_meanwhile(store: Store) -> None:
+    run = store.open(plan="sha256:a")
+    run.step("one", lambda _: 1)
+    for plan in ("sha256:b", "sha256:c"):
+        with pytest.raises(ExecutionLive):
+            store.elsewhere(plan=plan)
+
+    owner = store.owner()
+    assert owner is not None
+    assert (owner.plan_ref, store.run(run.run_id).plan_ref) == ("sha256:a", "sha256:a")
+    run.close()
+    assert store.run(run.run_id).plan_ref == "sha256:a"

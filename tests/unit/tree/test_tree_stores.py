@@ -16,7 +16,7 @@ from engine.local.tree import tree as trees
 from engine.local.tree.blobs import TreeBlobs
 from engine.local.tree.tree import Tree
 from engine.shapes import Awakeable, AwakeableState, BlobRef
-from tests.stores import LEASE, MIB, Died, Effect, Store, died, key
+from tests.stores import LEASE, MIB, Died, Effect, Store, key
 
 if TYPE_CHECKING:
     from engine.execution.held import Held
@@ -46,6 +46,10 @@ def syncs(monkeypatch: pytest.MonkeyPatch) -> Syncs:
     monkeypatch.setattr(os, "fdatasync", note)
     monkeypatch.setattr(os, "fsync", note)
     return seen
+
+
+def dies(*_: object) -> None:
+    raise Died
 
 
 def entry_file(store: Store, held: Held, step: str = "one") -> Path:
@@ -169,9 +173,6 @@ def test_a_half_written_blob_never_has_a_name(store: Store, monkeypatch: pytest.
     held = store.held()
     claimed(store, held)
 
-    def dies(_: int) -> None:
-        raise Died
-
     monkeypatch.setattr(os, "fdatasync", dies)
     with pytest.raises(Died):
         record(store, held, LARGE)
@@ -221,9 +222,10 @@ def test_a_crash_between_a_payloads_record_and_its_waits_end_is_healed_by_the_re
     wait = Awakeable("t", store.open().execution_id, "approval", created_at=0, deadline=10)
     awakeables.mint(wait)
 
-    with monkeypatch.context() as patched, pytest.raises(Died):
-        patched.setattr(awakeables, "_write", lambda _: died(None))  # type: ignore[arg-type] # it only raises
+    monkeypatch.setattr(awakeables, "_write", dies)
+    with pytest.raises(Died):
         awakeables.resolve("t", b"1", at=5)
+    monkeypatch.undo()
 
     assert awakeables.read("t").state is AwakeableState.RESOLVED
     assert awakeables.pending(wait.execution_id, at=5) == []
@@ -241,9 +243,10 @@ def test_a_crash_halfway_through_the_deletes_leaves_the_rest_to_the_next_open(
     awakeables.mint(Awakeable("t", execution.execution_id, "approval", created_at=0, deadline=10))
     pointers = list((store.root / "awakeables").iterdir())
 
-    with monkeypatch.context() as patched, pytest.raises(Died):
-        patched.setattr("engine.local.tree.journal.shutil.rmtree", lambda _: died(None))  # type: ignore[arg-type]
+    monkeypatch.setattr("engine.local.tree.journal.shutil.rmtree", dies)
+    with pytest.raises(Died):
         execution.close()
+    monkeypatch.undo()
     store.elsewhere("another scope")
 
     assert len(pointers) == 1

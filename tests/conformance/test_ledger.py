@@ -1,0 +1,171 @@
+"""What an effect sends outside: under which key, and written down before its step is recorded."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from engine.errors import ExecutionSuperseded, StepFailed
+from engine.pipeline.declaration import Destination
+from engine.sql import call
+from tests.stores import LEASE, Died, Store, died
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from engine.execution.call import Call
+    from tests.clocks import SettableClock
+
+
+class Vendor:
+    """A server on this machine that keeps the headers of what it is asked."""
+
+    def __init__(self) -> None:
+        asked: list[dict[str, str]] = []
+
+        class Answer(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                asked.append({name.lower(): value for name, value in self.headers.items()})
+                self.send_response(200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.asked = asked
+        self.server = HTTPServer(("127.0.0.1", 0), Answer)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/charge"
+
+    def charge(self, call: Call) -> int:
+        return call.http.post(self.url).status_code
+
+
+@pytest.fixture
+def vendor() -> Iterator[Vendor]:
+    vendor = Vendor()
+    thread = threading.Thread(target=vendor.server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield vendor
+    vendor.server.shutdown()
+    thread.join()
+    vendor.server.server_close()
+
+
+def ledger(store: Store, execution_id: str) -> list[tuple[str, bool, Any]]:
+    """The step, whether it is settled and what was sent, of each intent."""
+    rows = store.here.profile.database.run(call("list_requests", execution_id=execution_id))[0]
+    return [(step, settled is not None, json.loads(sent or "null")) for _, _, _, step, _, _, settled, sent in rows]
+
+
+@pytest.mark.clause("run.journal.ledger-settles-first")
+def test_a_recorded_steps_requests_are_settled(store: Store, vendor: Vendor) -> None:
+    execution = store.open()
+
+    execution.step("charge", vendor.charge)
+    execution.step("plain", lambda _: 1)
+
+    assert ledger(store, execution.execution_id) == [
+        ("charge", True, [{"method": "POST", "url": vendor.url, "status": 200}])
+    ]
+
+
+@pytest.mark.clause("run.journal.ledger-settles-first")
+def test_a_record_that_is_refused_leaves_its_requests_settled(
+    store: Store, vendor: Vendor, clock: SettableClock
+) -> None:
+    stalled = store.elsewhere()
+
+    def charge_and_stall(call: Call) -> int:
+        status = vendor.charge(call)
+        clock.advance(LEASE)
+        store.open()
+        return status
+
+    with pytest.raises(ExecutionSuperseded):
+        stalled.step("charge", charge_and_stall)
+
+    assert [settled for _, settled, _ in ledger(store, stalled.execution_id)] == [True]
+    assert store.recorded(stalled.execution_id) == []
+
+
+@pytest.mark.clause("run.journal.ledger-settles-first")
+def test_a_crash_after_the_answer_leaves_the_intent_unsettled_and_the_step_unrecorded(
+    store: Store, vendor: Vendor
+) -> None:
+    execution = store.open()
+
+    def charge_and_die(call: Call) -> None:
+        vendor.charge(call)
+        died(call)
+
+    with pytest.raises(Died):
+        execution.step("charge", charge_and_die)
+
+    assert [settled for _, settled, _ in ledger(store, execution.execution_id)] == [False]
+    assert store.recorded(execution.execution_id) == []
+
+
+@pytest.mark.clause("run.journal.ledger-settles-first")
+def test_a_failed_effects_requests_are_settled_too(store: Store, vendor: Vendor) -> None:
+    execution = store.open()
+
+    def charge_and_fail(call: Call) -> None:
+        vendor.charge(call)
+        raise ValueError("the answer makes no sense")
+
+    with pytest.raises(StepFailed):
+        execution.step("charge", charge_and_fail)
+
+    assert [settled for _, settled, _ in ledger(store, execution.execution_id)] == [True]
+
+
+@pytest.mark.clause("run.journal.idempotency-key")
+def test_every_request_of_a_step_carries_its_key_on_every_re_entry(
+    store: Store, vendor: Vendor, clock: SettableClock
+) -> None:
+    keys: list[str] = []
+
+    def charge_twice_and_die(call: Call) -> None:
+        keys.append(call.idempotency_key)
+        vendor.charge(call)
+        vendor.charge(call)
+        died(call)
+
+    with pytest.raises(Died):
+        store.elsewhere().step("charge", charge_twice_and_die)
+    clock.advance(LEASE)
+    store.open().step("charge", vendor.charge)
+
+    assert [asked["idempotency-key"] for asked in vendor.asked] == keys * 3
+
+
+@pytest.mark.clause("run.journal.idempotency-key")
+def test_a_destination_names_the_header_its_key_goes_in(store: Store, vendor: Vendor) -> None:
+    destinations = {"vendor": Destination("vendor", vendor.url, idempotency_header="X-Request-Key")}
+    execution = store.open(engine=store.engine(destinations=destinations))
+
+    execution.step("charge", vendor.charge, destination="vendor")
+
+    assert len(vendor.asked[0]["x-request-key"]) == 32
+    assert "idempotency-key" not in vendor.asked[0]
+
+
+@pytest.mark.clause("run.retry.no-double-spend")
+def test_a_resumed_attempt_sends_nothing_an_earlier_one_recorded(
+    store: Store, vendor: Vendor, clock: SettableClock
+) -> None:
+    crashed = store.elsewhere()
+    for number in range(3):
+        crashed.step("charge", vendor.charge, input=number)
+    clock.advance(LEASE)
+
+    resumed = store.open()
+    for number in range(4):
+        resumed.step("charge", vendor.charge, input=number)
+
+    assert len(vendor.asked) == 4
