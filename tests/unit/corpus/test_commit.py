@@ -12,7 +12,7 @@ from engine.corpus import layout
 from engine.corpus.commit import commit
 from engine.corpus.marker import Event, Marker, find, tail
 from engine.corpus.schema import Schema
-from engine.errors import ExecutionSuperseded, StorageUnusable, StoreSchemaIncompatible
+from engine.errors import CommitContended, ExecutionSuperseded, StorageUnusable, StoreSchemaIncompatible
 from engine.shapes import CursorKind, WriteMode
 
 if TYPE_CHECKING:
@@ -214,6 +214,20 @@ def test_a_number_taken_by_another_run_is_left_to_it(corpus: Any) -> None:
     first = find(corpus.objects, "t", 1)
     assert first
     assert committed.marker.committed_at > first.committed_at
+
+
+@pytest.mark.clause("run.own.stage-discard")
+def test_a_commit_that_others_keep_overtaking_gives_up_and_removes_its_parts(
+    corpus: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.corpus.commit.ATTEMPTS", 2)
+    staged, others = corpus.stage("r-1", [{"id": 1, "v": "a"}]), iter(("o-1", "o-2"))
+
+    with pytest.raises(CommitContended, match="2 other commits to t"):
+        corpus.commit(staged, "r-1", check_owner=lambda: corpus.land(next(others), [{"id": 2, "v": "b"}]))
+
+    assert not corpus.names("t/parts/r-1/")
+    assert corpus.newest.by.run_id == "o-2"
 
 
 def test_a_stalled_attempt_that_continues_publishes_nothing(corpus: Any) -> None:
