@@ -1,0 +1,51 @@
+"""One herd of children and one site for all crash tests, and a folder on a fast disk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.register_assert_rewrite("tests.crash.survival", "tests.crash.scene", "tests.crash.herd")
+
+from tests.crash.herd import Herd  # noqa: E402 - what it asserts is to be explained
+from tests.crash.scene import Stagehand  # noqa: E402 - as above
+from tests.crash.site import Site  # noqa: E402 - as above
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session")
+def workshop() -> Iterator[Path]:
+    """A folder in memory where there is one: a kill asks nothing of a disk, and thousands of syncs cost minutes."""
+    memory = Path("/dev/shm")
+    folder = Path(tempfile.mkdtemp(prefix="contextful-", dir=memory if os.access(memory, os.W_OK) else None))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def site() -> Iterator[Site]:
+    """The server all projects read."""
+    site = Site()
+    yield site
+    site.close()
+
+
+@pytest.fixture(scope="session")
+def herd(workshop: Path) -> Iterator[Herd]:
+    """Where children come from."""
+    herd = Herd(workshop / "herd")
+    yield herd
+    herd.close()
+
+
+@pytest.fixture(scope="session")
+def stagehand(workshop: Path, site: Site, herd: Herd) -> Stagehand:
+    """Sets scenes up."""
+    return Stagehand(workshop, site, herd)

@@ -1,0 +1,123 @@
+"""The test's side of `child`: starts jobs as processes of their own, stops, continues and kills them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import SimpleQueue
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PATIENCE_S = 60
+KILLED = -signal.SIGKILL
+PROFILES = ["sqlite", "file"]
+
+
+@dataclass
+class Child:
+    """One process: what it was told, and once it has ended how."""
+
+    job: dict[str, Any]
+    events: SimpleQueue[dict[str, Any]]
+    pid: int = 0
+
+    def stopped(self) -> None:
+        """Wait until it has stopped itself; an end instead is the test's failure."""
+        event = self.events.get(timeout=PATIENCE_S)
+        assert event["event"] == "stopped", f"meant to stop, but ended: {event}, {self.result}"
+
+    def ended(self) -> int:
+        """Wait for its end and return its exit code, negative for the signal that ended it."""
+        while (event := self.events.get(timeout=PATIENCE_S))["event"] != "ended":
+            pass
+        return int(event["code"])
+
+    def goes_on(self) -> None:
+        """Continue it after a stop."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        """Kill it, if it is still there."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """What the job returned; only once it has ended by itself."""
+        told: dict[str, Any] = json.loads(Path(self.job["result"]).read_text(encoding="utf-8"))
+        return told
+
+
+@dataclass
+class Herd:
+    """A server of forked children. Results and complaints go to the folder `scratch`."""
+
+    scratch: Path
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+    _events: dict[int, SimpleQueue[dict[str, Any]]] = field(default_factory=lambda: defaultdict(SimpleQueue))
+    _writing: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self.scratch.mkdir(parents=True, exist_ok=True)
+        self._complaints = (self.scratch / "complaints").open("wb")
+        self._server = subprocess.Popen(
+            [sys.executable, "-m", "tests.crash.child", str(self.scratch)],
+            cwd=REPOSITORY,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._complaints,
+        )
+        assert self._server.stdin
+        assert self._server.stdout
+        self._input: IO[bytes] = self._server.stdin
+        self._reader = threading.Thread(target=self._read, args=(self._server.stdout,), daemon=True)
+        self._reader.start()
+
+    def start(self, do: str, root: Path, **options: Any) -> Child:
+        """Start the job `do` on the project in `root`."""
+        number = next(self._numbers)
+        job = {"do": do, "root": str(root), "number": number, "result": str(self.scratch / f"{number}.json"),
+               "profile": "sqlite", **options}  # fmt: skip
+        child = Child(job, self._events[number])
+        with self._writing:
+            self._input.write(json.dumps(job).encode() + b"\n")
+            self._input.flush()
+        child.pid = child.events.get(timeout=PATIENCE_S)["pid"]
+        return child
+
+    def finished(self, do: str, root: Path, **options: Any) -> dict[str, Any]:
+        """Do the job to its end and return what it returned."""
+        child = self.start(do, root, **options)
+        code = child.ended()
+        assert code in {0, 1, 75}, f"{do} ended with {code}:\n{self.complaints()}"
+        return child.result
+
+    def complaints(self) -> str:
+        """The last that any child wrote to its standard error."""
+        return (self.scratch / "complaints").read_text(encoding="utf-8", errors="replace")[-4000:]
+
+    def close(self) -> None:
+        """End the server and every child with it."""
+        self._input.close()
+        self._server.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
+        assert self._server.stdout
+        self._server.stdout.close()
+        self._complaints.close()
+
+    def _read(self, output: IO[bytes]) -> None:
+        for line in output:
+            event = json.loads(line)
+            self._events[event["number"]].put(event)

@@ -1,0 +1,221 @@
+"""A project that reads a shelf of the site, and what there is to know of it from outside the engine."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import shutil
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.crash.herd import Child, Herd
+    from tests.crash.site import Rows, Shelf, Site
+
+LEASE_AND_A_BIT_MS: Final = 31_000
+PINNED: Final = ["_run_id", "_commit_seq", "_ingested_at"]
+
+MANIFEST: Final = """
+[project]
+name = "crash"
+site_id = "here"
+
+[[pipeline]]
+id = "p"
+[pipeline.source]
+kind = "http"
+url = "{url}"
+records = "items"
+paginate = {{ by = "next-url", field = "next" }}
+
+[[pipeline.table]]
+name = "items"
+{declared}
+"""
+
+
+@dataclass(frozen=True)
+class Play:
+    """What a table declares and the pages it reads; `before` are the pages of a run that ended well long ago."""
+
+    name: str
+    declared: str
+    pages: tuple[tuple[dict[str, Any], ...], ...]
+    before: tuple[tuple[dict[str, Any], ...], ...] = ()
+    stamped: bool = False
+
+
+def page(*numbers: int, version: int = 1) -> tuple[dict[str, Any], ...]:
+    """A page of rows with these ids; a later version of a row has a later clock."""
+    return tuple(
+        {
+            "id": number,
+            "updated": f"2026-01-0{version}T00:00:{number:02}Z",
+            "text": f"row {number}, version {version} ✓",
+            "amount": number / 8 if number % 5 else None,
+        }
+        for number in numbers
+    )
+
+
+KEYLESS: Final = Play("keyless", "", (page(1, 2, 3), page(4, 5), page(6, 7), page(8), page(9, 10), page(11, 12)))
+KEYED: Final = Play(
+    "keyed",
+    'primary_key = ["id"]',
+    (page(1, 2, 3), page(4, 5), (), page(2, 4, version=2), page(6, 7), page(1, 2, version=3)),
+)
+INCREMENTAL: Final = Play(
+    "incremental",
+    'primary_key = ["id"]\nincremental = "updated"\nsince_param = "since"',
+    (page(1, 2, 3), page(4, 5), page(6, 7), page(1, 5, version=2), page(8, 9, version=2), page(2, version=3)),
+    before=(page(1, 2, 3), page(4, 5)),
+)
+STAMPED: Final = Play("stamped", "", KEYLESS.pages, stamped=True)
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One marker without what names its attempt, and the rows of its parts without what the commit pinned."""
+
+    facts: dict[str, Any]
+    parts: tuple[pa.Table, ...]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One project in `root` reading `shelf`."""
+
+    play: Play
+    profile: str
+    root: Path
+    shelf: Shelf
+    herd: Herd
+
+    def start(self, do: str = "run", **options: Any) -> Child:
+        """Start a child on this project."""
+        return self.herd.start(do, self.root, profile=self.profile, **options)
+
+    def finished(self, do: str = "run", **options: Any) -> dict[str, Any]:
+        """Do a job on this project to its end."""
+        return self.herd.finished(do, self.root, profile=self.profile, **options)
+
+    @property
+    def state(self) -> Path:
+        """Where its state lies."""
+        return self.root / ".contextful"
+
+    def commits(self) -> list[Commit]:
+        """Every commit as plain readers find it, each part held against its marker's digest."""
+        return [_commit(marker, self.state / "corpus") for marker in self.markers()]
+
+    def markers(self) -> list[dict[str, Any]]:
+        """Every marker of the table, in order."""
+        found = sorted((self.state / "corpus" / "items" / "commits").glob("*.json"))
+        return [json.loads(marker.read_bytes()) for marker in found]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Every committed row with the table's own columns, in commit order."""
+        own = [part.select([c for c in part.column_names if not c.startswith("_")]) for part in self._parts()]
+        return [row for part in own for row in part.to_pylist()]
+
+    def latest(self) -> dict[int, dict[str, Any]]:
+        """The last row of each id."""
+        return {row["id"]: row for row in self.rows()}
+
+    def staged(self) -> dict[str, bytes]:
+        """Every staged file by its name within its run's folder."""
+        return {path.name: path.read_bytes() for path in sorted((self.state / "staged").rglob("*.arrow"))}
+
+    def leftovers(self) -> list[str]:
+        """What lies below the staged folder."""
+        return [str(path.relative_to(self.state)) for path in (self.state / "staged").rglob("*")]
+
+    def _parts(self) -> Iterator[pa.Table]:
+        for commit in self.commits():
+            yield from commit.parts
+
+
+@dataclass(frozen=True)
+class Reference:
+    """An uninterrupted run of a play: the commits before it, after it, after another one; its points and requests."""
+
+    before: list[Commit]
+    once: list[Commit]
+    twice: list[Commit]
+    points: list[str]
+    seconds: float
+
+
+@dataclass
+class Stagehand:
+    """Sets scenes in folders of their own below `workshop`, each with a shelf of its own."""
+
+    workshop: Path
+    site: Site
+    herd: Herd
+    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def __post_init__(self) -> None:
+        self.reference = cache(self._reference)
+        self._old_state = cache(self._played_before)
+
+    def scene(self, play: Play, profile: str) -> Scene:
+        """A project at the moment before the run of `play`."""
+        scene = self._fresh(play, profile, play.pages)
+        if play.before:
+            shutil.copytree(self._old_state(play.name, profile), scene.state)
+        return scene
+
+    def beside(self, scene: Scene) -> Scene:
+        """Another project that reads the same shelf: what a source answers holds its own address."""
+        return self._project(scene.play, scene.profile, scene.shelf)
+
+    def _fresh(self, play: Play, profile: str, pages: tuple[Any, ...]) -> Scene:
+        laid: list[Rows] = [list(rows) for rows in pages]
+        shelf = self.site.shelf(f"{play.name}-{next(self._numbers)}", laid, stamped=play.stamped)
+        return self._project(play, profile, shelf)
+
+    def _project(self, play: Play, profile: str, shelf: Shelf) -> Scene:
+        root = self.workshop / f"project-{next(self._numbers)}"
+        root.mkdir()
+        (root / "contextful.toml").write_text(MANIFEST.format(url=shelf.url, declared=play.declared), encoding="utf-8")
+        return Scene(play, profile, root, shelf, self.herd)
+
+    def _played_before(self, name: str, profile: str) -> Path:
+        play = {play.name: play for play in (KEYLESS, KEYED, INCREMENTAL, STAMPED)}[name]
+        scene = self._fresh(play, profile, play.before)
+        assert scene.finished()["exit"] == 0, self.herd.complaints()
+        return scene.state
+
+    def _reference(self, name: str, profile: str) -> Reference:
+        play = {play.name: play for play in (KEYLESS, KEYED, INCREMENTAL, STAMPED)}[name]
+        scene = self.scene(play, profile)
+        before = scene.commits()
+        first = scene.finished()
+        assert first["exit"] == 0, (first, self.herd.complaints())
+        once = scene.commits()
+        assert len(once) == len(before) + 1
+        assert all(scene.shelf.asked[number] == 1 for number in range(len(play.pages)))
+        assert scene.finished(offset_ms=LEASE_AND_A_BIT_MS)["exit"] == 0
+        return Reference(before, once, scene.commits(), first["points"], first["seconds"])
+
+
+def _commit(marker: dict[str, Any], corpus: Path) -> Commit:
+    parts = []
+    for part in marker["parts"]:
+        content = (corpus / part["name"]).read_bytes()
+        assert hashlib.sha256(content).hexdigest() == part["sha256"], part["name"]
+        table = pq.read_table(pa.BufferReader(content))
+        assert table.num_rows == part["rows"], part["name"]
+        parts.append(table.drop_columns(PINNED))
+    names = [part["name"].rpartition("/")[2] for part in marker["parts"]]
+    attempt = {"committed_at", "run_id", "commit_id", "execution_id", "parts"}
+    return Commit({k: v for k, v in marker.items() if k not in attempt} | {"parts": names}, tuple(parts))
