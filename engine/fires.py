@@ -60,18 +60,21 @@ class Fires:
         self._move(fire_id, FireState.REQUESTED, FireState.RUNNING, holder=holder)
         return bool(self._db.run(call("adopt_fire", fire_id=fire_id, holder=holder))[0])
 
-    def end(self, fire_id: str, state: FireState) -> None:
-        """Move a running fire to the state it ends in. Raise `ValueError` for one that a running fire never enters."""
-        self._move(fire_id, FireState.RUNNING, state, ended_at=self._db.now())
+    def end(self, fire_id: str, state: FireState, *, holder: str) -> None:
+        """Move a running fire of the engine `holder` to the state it ends in; one taken from it stays its taker's.
+
+        Raise `ValueError` for a state that a running fire never enters.
+        """
+        self._move(fire_id, FireState.RUNNING, state, held_by=holder, ended_at=self._db.now())
 
     def fail_dead(self, *, but: str) -> None:
         """Fail the running fires whose engine is gone, all but the one about to be resumed.
 
         A new fire adopts what their tables left pending.
         """
-        for (fire_id,) in self._db.run(call("dead_fires"))[0]:
-            if fire_id != but:
-                self.end(fire_id, FireState.FAILED)
+        # Read first: a start that finds nothing dead waits for no disk.
+        if self._db.run(call("dead_fires", but=but))[0]:
+            self._db.run(call("fail_dead_fires", but=but))
 
     def _move(
         self,
@@ -79,13 +82,14 @@ class Fires:
         state: FireState,
         target: FireState,
         *,
+        held_by: str | None = None,
         holder: str | None = None,
         ended_at: int | None = None,
     ) -> None:
         if target not in FIRE[state]:
             raise ValueError(f"a fire that is {state} does not become {target}")
-        arguments = {"fire_id": fire_id, "state": state, "target": target, "holder": holder, "ended_at": ended_at}
-        self._db.run(call("move_fire", **arguments))
+        moved = {"fire_id": fire_id, "state": state, "target": target, "holder": holder, "ended_at": ended_at}
+        self._db.run(call("move_fire", **moved, held_by=held_by))
 
 
 def keyed_fire_id(*, project: str, pipeline: str, key: str) -> str:

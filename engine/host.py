@@ -77,6 +77,7 @@ class Engine:
             CooperativeAdmission(),
             self.clock,
             self.chance,
+            settings.guard,
             noticed,
         )
         self.reap()

@@ -79,6 +79,11 @@ class SecretGuard:
         """A JSON value with its texts and keys masked, and how many spans were."""
         return _walked(value, self._search)
 
+    def bytes(self, value: bytes) -> tuple[bytes, int]:
+        """Recorded bytes masked as the text they hold; what is no UTF-8 passes through unharmed around it."""
+        masked, count = self.text(value.decode("utf-8", "surrogateescape"))
+        return (masked.encode("utf-8", "surrogateescape"), count) if count else (value, 0)
+
     def position(self, value: Any) -> tuple[Any, int]:
         """A source's position with known secrets masked, and nothing that `unmask` could not restore.
 

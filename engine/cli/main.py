@@ -41,9 +41,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _ran(arguments: list[str]) -> int:
     json = _wants_json(arguments)
     try:
-        result = typer.main.get_command(application())(args=arguments, prog_name="contextful", standalone_mode=False)
+        # Not the parser's own main: it turns interrupts and broken pipes into exits of its own making.
+        command = typer.main.get_command(application())
+        with command.make_context("contextful", arguments) as context:
+            result = command.invoke(context)
     except BrokenPipeError:
         raise
+    except typer.Exit as ended:
+        return ended.exit_code
     except ContextfulError as error:
         return _refuse(output.refused(error), output.facts(error), code=error.exit_code, json=json)
     except KeyboardInterrupt:

@@ -46,11 +46,8 @@ def store(manifest: Path | None) -> Iterator[Project]:
 @contextmanager
 def engine(found: Project, **options: Any) -> Iterator[Engine]:
     """An engine over the project; whatever ends the block, its holder's exit is recorded."""
-    opened = found.engine(**options)
-    try:
+    with found.engine(**options) as opened:
         yield opened
-    finally:
-        opened.leases.exit()
 
 
 def pipeline(declared: Manifest, named: str) -> Pipeline:

@@ -11,6 +11,7 @@ from engine.errors import AwakeableTimedOut, Canceled, ContextfulError, JoinFail
 from engine.execution import values
 from engine.execution.branch import Branch
 from engine.execution.steps import failure_of
+from engine.execution.unrecorded import Unrecorded
 from engine.shapes import Awakeable, EntryKey, RunStatus, Schedule
 
 if TYPE_CHECKING:
@@ -102,6 +103,11 @@ class Execution:
         assert outcome.value is not None, "a host step always records"
         return values.decode(outcome.value)
 
+    @property
+    def journal(self) -> Unrecorded:
+        """The way past the journal: `x.journal.unsafe(…)` (run.journal.escape-hatch)."""
+        return Unrecorded(self._held)
+
     def join(self, label: str, branches: Mapping[str, Callable[[Branch], Any]], *, allow_partial: bool = False) -> Any:
         """Run `branches` in parallel and return their values in order, once all have ended (run.journal.fan-out-join).
 
@@ -176,8 +182,8 @@ class Execution:
         else:
             with self._room.admission.callback(self._held.attempt.scope):
                 value = effect(call)
-        if value is not None and not isinstance(value, bytes):
-            value, count = self._guard.value(value)
+        if value is not None:
+            value, count = self._guard.bytes(value) if isinstance(value, bytes) else self._guard.value(value)
             self._masked += count
         return values.encode(value, step=label)
 

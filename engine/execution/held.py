@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from engine.owners import Opened, Owners
     from engine.ports import Call, Database, JournalStore
     from engine.runs import RunRow
+    from engine.secrets import SecretGuard
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class Room:
     admission: CooperativeAdmission
     clock: Clock
     chance: Chance
+    guard: SecretGuard
     noticed: Callable[[str, int, ContextfulError, int], None]
 
 
@@ -52,7 +54,7 @@ class Held:
         self.attempt = opened.attempt
         self.resumed = opened.resumed
         self.cancellation = Cancellation()
-        self.outbound = Outbound(room.database, room.chance, attempt=opened.attempt)
+        self.outbound = Outbound(room.database, room.chance, attempt=opened.attempt, guard=room.guard)
         self.steps = Steps(
             room.journal, room.clock, room.chance, opened.attempt, self.outbound, self.cancellation, room.noticed
         )
@@ -82,7 +84,8 @@ class Held:
 
     def ended(self, status: RunStatus, *, failure: ContextfulError | None = None) -> RunRow:
         """Return the run row as it is once the attempt has ended now."""
-        return self.run.ended(status, at=self._room.database.now(), failure=failure)
+        row = self.run.ended(status, at=self._room.database.now(), failure=failure)
+        return replace(row, error=row.error and self._room.guard.value(row.error)[0])
 
     def _close(self, row: RunRow) -> None:
         self._drop.detach()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from engine.clock import Chance
     from engine.ports import Call, Database
+    from engine.secrets import SecretGuard
     from engine.shapes import Attempt, EntryKey
 
 DEFAULT_HEADER: Final = "Idempotency-Key"
@@ -26,8 +27,9 @@ class Outbound:
     the settlement goes ahead of the record in its batch (run.journal.ledger-settles-first).
     """
 
-    def __init__(self, database: Database, chance: Chance, *, attempt: Attempt) -> None:
+    def __init__(self, database: Database, chance: Chance, *, attempt: Attempt, guard: SecretGuard) -> None:
         self._db = database
+        self._guard = guard
         self._chance = chance
         self._attempt = attempt
         self._current = threading.local()
@@ -93,7 +95,7 @@ class Outbound:
             self._db.run(self.intend())
         request.headers.setdefault(intent.header, intent.key.idempotency_key)
         # The query may hold a secret, so the ledger names the resource only.
-        target = str(request.url.copy_with(query=None, username=None, password=None))
+        target, _ = self._guard.text(str(request.url.copy_with(query=None, username=None, password=None)))
         intent.sent.append({"method": request.method, "url": target})
 
     def _noted(self, response: httpx.Response) -> None:

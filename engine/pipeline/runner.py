@@ -68,12 +68,12 @@ def fire(engine: Engine, request: Request, *, secrets: Secrets, watcher: Watcher
     try:
         outcome = _run_tables(engine, request, fire_id, secrets=secrets, watcher=watcher)
     except KeyboardInterrupt:
-        fires.end(fire_id, FireState.CANCELED)
+        fires.end(fire_id, FireState.CANCELED, holder=engine.leases.holder)
         raise
     except BaseException:
-        fires.end(fire_id, FireState.FAILED)
+        fires.end(fire_id, FireState.FAILED, holder=engine.leases.holder)
         raise
-    fires.end(fire_id, outcome.state)
+    fires.end(fire_id, outcome.state, holder=engine.leases.holder)
     return outcome
 
 

@@ -24,6 +24,7 @@ from engine.errors import (
     SnapshotIncomplete,
 )
 from engine.execution.steps import failure_of
+from engine.pipeline.manifest import own_secrets
 from engine.pipeline.sources import open_source
 from engine.pipeline.stage import Stage
 from engine.pipeline.walk import Walk
@@ -73,7 +74,7 @@ class TableRun:
     def __init__(self, engine: Engine, table: Table, *, secrets: Secrets, watcher: Watcher) -> None:
         self._engine = engine
         self._table = table
-        self._secrets = secrets
+        self._secrets = own_secrets(table.source, secrets)
         self._watcher = watcher
         self._source = open_source(table)
         self._kind = cursors.kind_of(incremental=table.incremental, declared=self._source.cursor_kind)

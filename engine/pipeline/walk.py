@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from engine import cursors
-from engine.errors import CursorPositionUnorderable, SourceLoop
+from engine.errors import CursorPositionUnorderable, SourceLoop, SourceShape
 from engine.pipeline.recording import PullMeta, decode, encode
 from engine.pipeline.shape import shape
 from engine.pipeline.source import Ask
@@ -135,7 +135,7 @@ class Walk:
         place = f"{self.table.name}, pull {number}"
         position, masked = self.guard.position(pull.position)
         self.counts.masked += masked
-        declared = {name: c.type for name, c in self.table.columns.items() if c.type} | pull.types
+        declared = pull.types | {name: c.type for name, c in self.table.columns.items() if c.type}
         shaped = shape(pull.rows, declared=declared, table=self.table.name, place=place)
         verdict = self._judged(shaped.batch, place=place)
         meta = PullMeta(
@@ -191,7 +191,13 @@ class Walk:
         if pull is None:
             return Pull()
         position, _ = self.guard.position(pull.position)
-        self._generator, self._reached = generator, canonical_json(position)
+        try:
+            self._reached = canonical_json(position)
+        except (TypeError, ValueError):
+            place, expected = f"{self.table.name}, a pull", "a JSON value: finite numbers, text, lists, mappings"
+            found = cursors.shown(position)
+            raise SourceShape(place=place, path="position", found=found, expected=expected) from None
+        self._generator = generator
         return pull
 
     def _key(self, number: int, asked: Any) -> EntryKey:

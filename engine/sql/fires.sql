@@ -18,9 +18,9 @@ SELECT f.fire_id, f.pipeline_id, f.state, f.requested_at, f.ended_at,
   FROM fires AS f LEFT JOIN holders AS h ON h.id = f.holder WHERE f.fire_id = :fire_id;
 
 -- name: move_fire, durable
--- Compare and set: a fire that is no longer in the state its mover saw stays where it is.
+-- Compare and set: a fire that is no longer in the state its mover saw, or no longer its mover's, stays where it is.
 UPDATE fires SET state = :target, holder = :holder, ended_at = :ended_at
- WHERE fire_id = :fire_id AND state = :state
+ WHERE fire_id = :fire_id AND state = :state AND COALESCE(holder, '') = COALESCE(:held_by, '')
 RETURNING state;
 
 -- name: adopt_fire, durable
@@ -33,4 +33,12 @@ RETURNING fire_id;
 
 -- name: dead_fires
 SELECT f.fire_id FROM fires AS f LEFT JOIN holders AS h ON h.id = f.holder
- WHERE f.state = 'running' AND (h.id IS NULL OR h.exited_at IS NOT NULL OR h.expires_at <= :now);
+ WHERE f.state = 'running' AND f.fire_id <> :but
+   AND (h.id IS NULL OR h.exited_at IS NOT NULL OR h.expires_at <= :now);
+
+-- name: fail_dead_fires, durable
+-- Judges anew: since it was listed a fire may have been adopted, or its engine have renewed its lease.
+UPDATE fires SET state = 'failed', holder = NULL, ended_at = :now
+ WHERE state = 'running' AND fire_id <> :but
+   AND NOT EXISTS (SELECT 1 FROM holders AS h
+                    WHERE h.id = fires.holder AND h.exited_at IS NULL AND h.expires_at > :now);

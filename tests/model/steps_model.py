@@ -18,6 +18,7 @@ from engine.execution.keeper import LEASE_MS
 from engine.execution.outbound import Outbound
 from engine.execution.steps import Steps
 from engine.journal import SqlJournal
+from engine.secrets import SecretGuard
 from engine.shapes import Attempt, EntryKey, Schedule
 from engine.sql import call
 from tests.model.replay import History, Mutations, Rows, Script, Store
@@ -186,7 +187,7 @@ def _step(name: str, script: Script) -> Any:
 
     attempt = Attempt(SCOPE, EXECUTION, name[0], f"h-{name[0]}")
     database: Any = script
-    outbound = Outbound(database, CHANCE, attempt=attempt)
+    outbound = Outbound(database, CHANCE, attempt=attempt, guard=SecretGuard({}))
     journal = SqlJournal(database, blobs=None)  # type: ignore[arg-type]  # no value here outgrows its row
     # A claim's token is the attempt's name and a number: here the thread's own name, alike in every replay.
     tokens = itertools.count(int(name[2:]))

@@ -3,7 +3,7 @@
 Importing this package is cheap; the validator comes with the first `load`.
 """
 
-from engine.pipeline.manifest.environment import missing_secrets, secrets_of
+from engine.pipeline.manifest.environment import missing_secrets, own_secrets, secrets_of
 from engine.pipeline.manifest.reading import NAME, find, load
 
-__all__ = ["NAME", "find", "load", "missing_secrets", "secrets_of"]
+__all__ = ["NAME", "find", "load", "missing_secrets", "own_secrets", "secrets_of"]

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from engine.errors import SecretNotFound
 from engine.pipeline.declaration import HttpSource
-from engine.pipeline.manifest.placeholders import PLACEHOLDER
+from engine.pipeline.manifest.placeholders import PLACEHOLDER, names_in
 from engine.pipeline.manifest.problems import leaves
 from engine.pipeline.source import Secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from engine.pipeline.declaration import Manifest
+    from engine.pipeline.declaration import Manifest, Source
 
 
 def secrets_of(manifest: Manifest, environ: Mapping[str, str]) -> Secrets:
@@ -27,6 +27,17 @@ def secrets_of(manifest: Manifest, environ: Mapping[str, str]) -> Secrets:
         (name, path), *also = missing
         raise SecretNotFound(name=name, path=path, also=tuple(also))
     return Secrets({name: environ[name] for name in sorted(manifest.secret_names) if environ.get(name)})
+
+
+def own_secrets(source: Source, secrets: Secrets) -> Secrets:
+    """The secrets `source` itself names: what fills its requests and its stored positions, and no other's.
+
+    A server could write another source's placeholder into its link; it must stay a placeholder.
+    """
+    if not isinstance(source, HttpSource):
+        return secrets
+    names = names_in(_texts(source))
+    return Secrets({name: secrets[name] for name in secrets if name in names})
 
 
 def missing_secrets(manifest: Manifest, environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

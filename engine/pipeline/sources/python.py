@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import httpx
 
 from engine.clock import SystemClock
-from engine.errors import ContextfulError, Permanent, SourceShape, Transient, UnknownConnector
+from engine.errors import Config, ContextfulError, Permanent, SourceShape, Transient, UnknownConnector
 from engine.pipeline.declaration import PythonSource, Table
 from engine.pipeline.sources.answers import failure
 from engine.pipeline.sources.placeholders import masked
@@ -40,22 +40,25 @@ class Marked:
 
     name: str
     version: str
-    journaled: bool
+    unjournaled: str | None
     cursor_kind: CursorKind | None
 
 
 def source(
-    name: str, *, version: str = "1", journaled: bool = True, cursor_kind: CursorKind | None = None
+    name: str, *, version: str = "1", unjournaled: str | None = None, cursor_kind: CursorKind | None = None
 ) -> Callable[[F], F]:
     """Mark a generator of pulls as the source `name`.
 
-    `journaled=False` is for a source whose position before a pull cannot name the content it will read
-    (run.journal.opt-out): its pulls are asked again on resume. `cursor_kind` None: monotonic for a table with
-    `incremental`, else opaque (run.advance.cursor-kind).
+    `unjournaled` is for a source whose position before a pull cannot name the content it will read
+    (run.journal.opt-out): it is the argument why asking again on resume is harmless, and turns journaling off
+    (run.journal.escape-hatch). `cursor_kind` None: monotonic for a table with `incremental`, else opaque
+    (run.advance.cursor-kind). Raise `Config` for an empty argument.
     """
+    if unjournaled is not None and not unjournaled.strip():
+        raise Config(f"the source {name!r} is unjournaled for no reason", remedy="say why asking again is harmless")
 
     def mark(function: F) -> F:
-        setattr(function, _MARK, Marked(name, version, journaled, cursor_kind))
+        setattr(function, _MARK, Marked(name, version, unjournaled, cursor_kind))
         return function
 
     return mark
@@ -70,10 +73,10 @@ class PythonPulls:
             raise TypeError(f"{table.name} is not read by Python")
         self._entry = table.source.entry
         self._function, module = _imported(table.source)
-        mark = getattr(self._function, _MARK, Marked(self._entry, "1", journaled=True, cursor_kind=None))
+        mark = getattr(self._function, _MARK, Marked(self._entry, "1", unjournaled=None, cursor_kind=None))
         undeclared = CursorKind.MONOTONIC if table.incremental else CursorKind.OPAQUE_TOKEN
         self.connector = Connector(id=f"python:{mark.name}", version=mark.version, hash=_digest(module, self._entry))
-        self.journaled = mark.journaled
+        self.journaled = mark.unjournaled is None
         self.cursor_kind = mark.cursor_kind or undeclared
 
     def pulls(self, ask: Ask) -> Iterator[Pull]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
+import engine
+from engine import errors
 from engine.errors import (
     AuthExpired,
     ContextfulError,
@@ -68,7 +70,7 @@ def test_the_mark_names_version_journaling_and_cursor(tmp_path: Path, written: W
         from engine.pipeline.sources.python import source
         from engine.shapes import CursorKind
 
-        @source("tickets", version="7", journaled=False, cursor_kind=CursorKind.SNAPSHOT_ID)
+        @source("tickets", version="7", unjournaled="its window moves", cursor_kind=CursorKind.SNAPSHOT_ID)
         def marked(ask):
             yield
 
@@ -209,3 +211,9 @@ def _pulls(base: Path, entry: str, *, position: object = None, secrets: dict[str
     with httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(200))) as client:
         ask = Ask(http=client, position=position, secrets=Secrets(secrets or {}))
         return list(open_source(_table(base, entry)).pulls(ask))
+
+
+@pytest.mark.clause("run.journal.escape-hatch")
+def test_a_source_leaves_the_journal_only_with_an_argument():
+    with pytest.raises(errors.Config, match="why asking again is harmless"):
+        engine.source("tickets", unjournaled=" ")
