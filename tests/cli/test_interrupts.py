@@ -1,0 +1,55 @@
+"""Being stopped by hand, in a real process against a real server."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.conftest import QUAKES
+
+if TYPE_CHECKING:
+    from engine.demo.api import DemoApi
+    from tests.cli.conftest import Shell
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_run_exits_130_and_the_next_resumes_at_once(
+    shell: Shell, slow_third_page: DemoApi, number: signal.Signals
+) -> None:
+    shell.write("contextful.toml", QUAKES.format(url=slow_third_page.url))
+    process = shell.start("pipeline", "run", "quakes", "--run-id", "first")
+    assert slow_third_page.slow_page.wait(30)
+
+    process.send_signal(number)
+    _, err = process.communicate(timeout=30)
+
+    assert process.returncode == 130
+    assert "Canceled: interrupted" in err
+    assert "Traceback" not in err
+    stopped = shell.json("run", "show", "first")
+    assert (stopped["status"], stopped["rows"], stopped["owner"]) == ("canceled", 0, None)
+    (pending,) = shell.json("status")["pending"]
+    assert (pending["state"], pending["attempt"], pending["recorded"]) == ("pending", None, 2)
+    assert shell.json("read")["tables"] == []
+
+    resumed = shell.json("pipeline", "run", "quakes")
+
+    assert (resumed["runs"][0]["status"], resumed["runs"][0]["replayed"], resumed["runs"][0]["rows"]) == (
+        "success",
+        2,
+        1707,
+    )
+
+
+def test_an_interrupted_command_says_so_as_json(shell: Shell, slow_third_page: DemoApi) -> None:
+    shell.write("contextful.toml", QUAKES.format(url=slow_third_page.url))
+    process = shell.start("pipeline", "run", "quakes", "--json")
+    assert slow_third_page.slow_page.wait(30)
+
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=30)
+
+    assert process.returncode == 130
+    assert '"name": "Canceled"' in out

@@ -1,0 +1,83 @@
+"""The command line's own manners: help, variables, misuse."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import typer
+
+from engine.cli.commands import application
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Shell
+
+GROUPS = {
+    "pipeline": {"validate", "list", "preview", "run", "reset"},
+    "table": {"drop"},
+    "run": {"list", "show", "export", "rewind"},
+    "storage": {"initialize", "check"},
+    "catalog": {"rebuild"},
+}
+COMMANDS = [("init",), ("read",), ("status",), ("demo",), *((g, c) for g in sorted(GROUPS) for c in sorted(GROUPS[g]))]
+
+
+def parser(command: tuple[str, ...]) -> Any:
+    """The parser of one command."""
+    found: Any = typer.main.get_command(application())
+    for name in command:
+        found = found.commands[name]
+    return found
+
+
+def test_the_commands_are_those_of_the_surface_and_no_others() -> None:
+    assert set(parser(()).commands) == {"init", "read", "status", "demo", *GROUPS}
+    for group, names in GROUPS.items():
+        assert set(parser((group,)).commands) == names
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_option_of_every_command_shows_its_variable(shell: Shell, command: tuple[str, ...]) -> None:
+    ended = shell(*command, "--help")
+
+    _, _, listed = " ".join(ended.out.split()).partition(" Options: ")
+    options = [option for option in re.split(r" (?=--[a-z])", f" {listed}") if option.startswith("--")]
+    shown = {option.split()[0] for option in options if re.search(r"env var: CONTEXTFUL_[A-Z_]+", option)}
+    assert {"--manifest", "--json"} <= shown
+    assert {parameter.opts[0] for parameter in parser(command).params if parameter.opts[0][0] == "-"} == shown
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["nonsense"], ["run", "nonsense"], ["run", "list", "--nonsense"], ["run", "show"], ["read", "--limit", "0"]],
+)
+def test_misuse_exits_2_in_the_manner_of_every_refusal(shell: Shell, arguments: list[str]) -> None:
+    plain, told = shell(*arguments), shell(*arguments, "--json")
+
+    assert plain.code == told.code == 2
+    assert plain.err.startswith("UsageError: ")
+    assert "--help shows what there is" in plain.err
+    assert plain.out == ""
+    assert told.error["name"] == "UsageError"
+
+
+def test_a_group_without_a_command_shows_its_help(shell: Shell) -> None:
+    ended = shell("pipeline")
+
+    assert ended.code == 2
+    assert "Commands:" in ended.err
+    assert ended.out == ""
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c not in {("init",), ("demo",)}], ids=" ".join)
+def test_in_an_empty_folder_every_command_says_how_to_begin(shell: Shell, command: tuple[str, ...]) -> None:
+    needs = {"run show": ["r"], "run rewind": ["x", "--reason", "y"], "table drop": ["t"], "pipeline run": ["p"],
+             "pipeline preview": ["p"], "pipeline reset": ["p"]}  # fmt: skip
+
+    ended = shell(*command, *needs.get(" ".join(command), []), "--json")
+
+    assert ended.code == 2
+    assert ended.error["name"] == "ManifestInvalid"
+    assert "contextful init" in ended.err
+    assert list(shell.folder.iterdir()) == []
