@@ -30,6 +30,7 @@ SCOPE, EXECUTION = "job:score", "x-1"
 KEY = EntryKey(EXECUTION, "charge", "in")
 SCHEDULE = Schedule(attempts=2, jitter_ms=0)
 CHANCE = Chance.seeded(0)
+GUARD = SecretGuard({})
 ANSWERS = {"transient": Transient("cut off"), "permanent": Permanent("refused")}
 TABLES = ("meta", "holders", "owners", "journal", "blobs", "awakeables", "requests")
 
@@ -187,7 +188,7 @@ def _step(name: str, script: Script) -> Any:
 
     attempt = Attempt(SCOPE, EXECUTION, name[0], f"h-{name[0]}")
     database: Any = script
-    outbound = Outbound(database, CHANCE, attempt=attempt, guard=SecretGuard({}))
+    outbound = Outbound(database, CHANCE, attempt=attempt, guard=GUARD)
     journal = SqlJournal(database, blobs=None)  # type: ignore[arg-type]  # no value here outgrows its row
     # A claim's token is the attempt's name and a number: here the thread's own name, alike in every replay.
     tokens = itertools.count(int(name[2:]))
