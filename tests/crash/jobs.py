@@ -108,12 +108,14 @@ def run(job: Job) -> dict[str, Any]:
 
 
 def steps(job: Job) -> dict[str, Any]:
-    """A host execution: one step for each of `labels`, its effect a POST to `url` that answers a value.
+    """A host execution: one step for each of `labels`, its effect a POST to `url`, if any.
 
     The effect of the label `within` sends `signal` to the process once it has its answer.
     """
 
     def effect(asked: Call) -> Any:
+        if job["url"] is None:
+            return asked.key.step
         answer = asked.http.post(job["url"], json={"step": asked.key.step, "key": asked.idempotency_key}).json()
         if asked.key.step == job.get("within"):
             os.kill(os.getpid(), job["signal"])
@@ -133,20 +135,18 @@ def steps(job: Job) -> dict[str, Any]:
 
 
 def writes(job: Job) -> dict[str, Any]:
-    """`count` batches of a row of our own and a row all writers want; tell whose rows stand under the latter."""
+    """`count` batches of a fire of our own and one that every writer wants; tell whose stands under the latter."""
     who = job["who"]
     standing: list[str] = []
     with project_of(job) as project:
         database = project.profile.database
         for number in range(job["count"]):
-            shared = f"shared-{number}"
-            *_, rows = database.run(
-                call("set_meta", name=f"own-{who}-{number}", value=who),
-                call("set_meta", name=shared, value=who),
-                call("read_meta"),
+            _, _, rows = database.run(
+                call("request_fire", fire_id=f"own-{who}-{number}", pipeline_id=who),
+                call("request_fire", fire_id=f"shared-{number:04}", pipeline_id=who),
+                call("read_fire", fire_id=f"shared-{number:04}"),
             )
-            found: dict[str, str] = dict(rows)
-            standing.append(found[shared])
+            standing.append(rows[0][1])
     return {"exit": 0, "standing": standing}
 
 
