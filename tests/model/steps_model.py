@@ -2,7 +2,7 @@
 
 A holds the owner at first; B, and C after a power loss, take it as soon as the statements let them. Any thread may be
 stalled for ever, A may crash anywhere, the clock passes leases, a keeper may wake late and renew, an effect answers or
-fails, and one power loss may take every batch since the last synced one.
+fails, whoever holds the owner may retire it, and one power loss may take every batch since the last synced one.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from engine.execution.keeper import LEASE_MS
 from engine.execution.outbound import Outbound
 from engine.execution.steps import Steps
 from engine.journal import SqlJournal
+from engine.local.blobs import SqliteBlobs
 from engine.secrets import SecretGuard
 from engine.shapes import Attempt, EntryKey, Schedule
 from engine.sql import call
@@ -99,9 +100,12 @@ class StepsModel:
         return dict(zip(names, rows[0], strict=True)) if rows else None
 
     def active(self, rows: Rows) -> str | None:
-        """The attempt that holds the owner."""
-        attempt: str | None = rows[self._owners][0][6]
-        return attempt
+        """The attempt that holds the owner, while there is one: an execution retires once a caller has its value."""
+        return rows[self._owners][0][6] if rows[self._owners] else None
+
+    def retired(self, state: State) -> bool:
+        """Whether the execution is over."""
+        return not state.rows[self._owners]
 
     def inside(self, state: State) -> list[str]:
         """The threads that are inside the effect."""
@@ -143,7 +147,7 @@ class StepsModel:
 
     def _takeover(self, state: State) -> Iterator[tuple[str, State]]:
         following = chr(ord(state.opened) + 1)
-        if following not in self._threads or (following == "C" and "B" not in state.dead):
+        if self.retired(state) or following not in self._threads or (following == "C" and "B" not in state.dead):
             return
         lapsed = self.store.act(_lapsed, state.rows, now=state.now)[1]
         rows, _ = self.store.act(partial(_open, following), state.rows, now=state.now)
@@ -162,6 +166,10 @@ class StepsModel:
         if going and "A" not in state.dead:
             rows, _ = self.store.act(partial(_renew, "A"), state.rows, now=state.now)
             yield "A's keeper renews", self._wrote(state, rows, synced=False)
+        active = self.active(state.rows)
+        if active and any(name[0] == active and t.on == "returned" for name, t in state.threads):
+            rows, _ = self.store.act(partial(_retire, active), state.rows, now=state.now)
+            yield f"{active} retires the execution", self._wrote(state, rows, synced=True)
         if self._power and state.opened != max(self._threads) and "power" not in state.dead:
             for lost, rows in enumerate((state.rows, *state.unsynced[::-1])):
                 left = state.unsynced[: len(state.unsynced) - lost]
@@ -189,7 +197,7 @@ def _step(name: str, script: Script) -> Any:
     attempt = Attempt(SCOPE, EXECUTION, name[0], f"h-{name[0]}")
     database: Any = script
     outbound = Outbound(database, CHANCE, attempt=attempt, guard=GUARD)
-    journal = SqlJournal(database, blobs=None)  # type: ignore[arg-type]  # no value here outgrows its row
+    journal = SqlJournal(database, SqliteBlobs(database))
     # A claim's token is the attempt's name and a number: here the thread's own name, alike in every replay.
     tokens = itertools.count(int(name[2:]))
     steps = Steps(journal, script, CHANCE, attempt, outbound, Cancellation(), _unheard, tokens)
@@ -207,6 +215,13 @@ def _open(attempt: str, store: Store) -> None:
     claimed = {"run_id": attempt, "holder": holder, "execution_id": EXECUTION}
     store.run(call("register_holder", holder=holder, pid=1, boot_id="b", lease_ms=LEASE_MS))
     store.run(call("open_owner", **pinned, **claimed), call("take_owner", **pinned, **claimed))
+
+
+def _retire(attempt: str, store: Any) -> None:
+    """What ends an execution: refused unless the attempt holds its owner, which goes with all it recorded."""
+    scoped = {"scope": SCOPE, "execution_id": EXECUTION}
+    collection = SqlJournal(store, SqliteBlobs(store)).collection(EXECUTION)
+    store.run(call("require_attempt", **scoped, run_id=attempt), *collection, call("retire_owner", **scoped))
 
 
 def _renew(attempt: str, store: Store) -> None:

@@ -13,7 +13,7 @@ from tests.model.steps_model import State, StepsModel
 from tests.scale import scale
 
 
-@pytest.mark.clause("run.journal.step-output")
+@pytest.mark.clause("run.journal.step-output", "run.journal.collection")
 def test_a_value_is_recorded_once_stands_through_crashes_and_is_what_every_caller_reads(record_property):
     model = StepsModel(scale(short={"A": 2, "B": 1, "C": 1}, full={"A": 2, "B": 2, "C": 1}), ticks=2)
 
@@ -89,6 +89,12 @@ def test_a_claim_the_power_took_is_claimed_again(record_property):
             id="a record does not ask who holds the owner",
         ),
         pytest.param(
+            "collect_entries",
+            without("execution_id = :execution_id", "execution_id = :execution_id AND value IS NULL"),
+            "was born after its execution retired",
+            id="retiring leaves what was recorded",
+        ),
+        pytest.param(
             "take_owner",
             without(":now >= (SELECT l.lease_until FROM leased_owners AS l WHERE l.scope = :scope)", "1"),
             "B takes the owner from a lease that runs",
@@ -122,6 +128,8 @@ def outputs(model: StepsModel):
     def value_stands(state: State) -> str | None:
         row = model.row(state)
         value = row["value"] if row else None
+        if model.retired(state):
+            return f"{row} was born after its execution retired" if row else None
         if value == state.recorded:
             return None
         return f"{state.recorded!r} was recorded and is {'gone' if value is None else f'now {value!r}'}"
