@@ -1,12 +1,16 @@
 """`contextful pipeline preview`: the first page of a table with the types it would land. Nothing lands."""
 
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from engine.cli import output, session
 from engine.cli.options import Json, ManifestPath, PipelineId, TableName
 
 if TYPE_CHECKING:
+    import httpx
+
     from engine.pipeline.declaration import Table
     from engine.pipeline.source import Secrets
 
@@ -32,8 +36,6 @@ def preview(
 
 def _first_page(table: "Table", secrets: "Secrets") -> dict[str, Any]:
     """What a run's first pull would record, asked once and kept nowhere."""
-    import httpx
-
     from engine.corpus.values import plain
     from engine.pipeline.shape import shape
     from engine.pipeline.source import Ask
@@ -42,8 +44,9 @@ def _first_page(table: "Table", secrets: "Secrets") -> dict[str, Any]:
     from engine.shapes import Pull
 
     guard = SecretGuard(secrets)
-    with httpx.Client(follow_redirects=False, trust_env=False) as client:
-        pull = next(iter(open_source(table).pulls(Ask(http=client, secrets=secrets))), Pull())
+    with ExitStack() as stack:
+        ask = Ask(client=cache(lambda: stack.enter_context(_client())), secrets=secrets)
+        pull = next(iter(open_source(table).pulls(ask)), Pull())
     declared = {name: column.type for name, column in table.columns.items() if column.type} | pull.types
     shaped = shape(pull.rows, declared=declared, table=table.name, place=f"{table.name}, first page")
     batch, masked = guard.batch(shaped.batch)
@@ -58,6 +61,12 @@ def _first_page(table: "Table", secrets: "Secrets") -> dict[str, Any]:
         "skipped": pull.skipped,
         "masked": masked,
     }
+
+
+def _client() -> "httpx.Client":
+    import httpx
+
+    return httpx.Client(follow_redirects=False, trust_env=False)
 
 
 def _print(page: dict[str, Any]) -> None:

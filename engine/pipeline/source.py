@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -43,14 +43,22 @@ class Ask:
 
     `position` is where the walk goes on: what an earlier pull carried, or None at the walk's start. `since` is the
     committed watermark's value, None where there is none; the engine drops what lies below it, a source may use it to
-    ask for less. `http` is a client whose requests are ledgered and carry the step's idempotency key; it follows no
-    redirect by itself and raises httpx errors as they are.
+    ask for less. `client` gives the client of `http`, made when a source first asks for it: one that sends nothing pays
+    for none.
     """
 
-    http: httpx.Client
+    client: Callable[[], httpx.Client]
     position: Any = None
     since: Any = None
     secrets: Secrets = field(default_factory=lambda: Secrets({}))
+
+    @property
+    def http(self) -> httpx.Client:
+        """A client whose requests are ledgered and carry the step's idempotency key.
+
+        It follows no redirect by itself and raises httpx errors as they are.
+        """
+        return self.client()
 
 
 class Source(Protocol):

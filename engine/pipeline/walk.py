@@ -180,7 +180,7 @@ class Walk:
         wanted = canonical_json(asked)
         if self._generator is None or self._reached != wanted:
             ask = Ask(
-                http=self.held.outbound.client,
+                client=lambda: self.held.outbound.client,
                 position=unmask(asked, secrets=self.secrets),
                 since=self.floor,
                 secrets=self.secrets,

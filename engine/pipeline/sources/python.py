@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import httpx
-
 from engine.clock import SystemClock
 from engine.errors import Config, ContextfulError, Permanent, SourceShape, Transient, UnknownConnector
 from engine.pipeline.declaration import PythonSource, Table
@@ -103,6 +101,8 @@ class PythonPulls:
         return SourceShape(place=self._entry, path=path, found=f"a {type(found).__name__}", expected=expected)
 
     def _failure(self, error: Exception, ask: Ask) -> ContextfulError:
+        import httpx  # noqa: PLC0415 - a source that makes no request does not pay for the import
+
         said = masked(str(error), ask.secrets)
         text = f"{self._entry}: {type(error).__name__}: {said} ({_place(error)})"
         if isinstance(error, httpx.HTTPStatusError):

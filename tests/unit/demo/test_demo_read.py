@@ -44,4 +44,4 @@ def _pulls(api: DemoApi, *, position: Any = None, since: str | None = None) -> I
     declared = HttpSource(url=f"{api.url}/quakes", records="items", paginate=Paginate(by="next-url", field="next"))
     table = Table("quakes", "demo", declared, content_hash="", incremental="updated", since_param="updated_after")
     with httpx.Client(trust_env=False) as client:
-        yield from open_source(table).pulls(Ask(http=client, position=position, since=since))
+        yield from open_source(table).pulls(Ask(client=lambda: client, position=position, since=since))

@@ -141,7 +141,7 @@ class Reader:
     def pulls(self, path: str = "/rows", *, position: Any = None, since: Any = None,
               secrets: dict[str, str] | None = None, **table: Any) -> Iterator[Pull]:  # fmt: skip
         """The pulls of a walk, one at a time."""
-        ask = Ask(http=self.client, position=position, since=since, secrets=Secrets(secrets or {}))
+        ask = Ask(client=lambda: self.client, position=position, since=since, secrets=Secrets(secrets or {}))
         return open_source(self.table(path, **table)).pulls(ask)
 
     def rows(self, path: str = "/rows", **asked: Any) -> list[Any]:
@@ -184,7 +184,7 @@ class Folder:
     def pulls(self, pattern: str, *, position: Any = None, format_: Any = None) -> Iterator[Pull]:
         """The pulls of a walk, one at a time."""
         with httpx.Client(transport=httpx.MockTransport(_no_request)) as client:
-            yield from self.source(pattern, format_=format_).pulls(Ask(http=client, position=position))
+            yield from self.source(pattern, format_=format_).pulls(Ask(client=lambda: client, position=position))
 
     def rows(self, pattern: str, *, format_: Any = None) -> list[Any]:
         """All rows of a walk."""

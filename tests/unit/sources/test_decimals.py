@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from engine.pipeline.declaration import Column, FileSource, Table
 from engine.pipeline.shape import shape
@@ -30,7 +30,11 @@ def test_a_declared_decimal_of_a_line_keeps_the_digits_a_float_would_lose(tmp_pa
     (tmp_path / "rows.jsonl").write_text(f'{{"price": {EXACT}}}\n')
     table = Table("t", "p", FileSource("rows.jsonl", tmp_path), content_hash="", columns=COLUMNS)
 
-    (pull,) = open_source(table).pulls(Ask(http=None))  # type: ignore[arg-type] # files ask nothing
+    (pull,) = open_source(table).pulls(Ask(client=_no_client))
 
     batch = shape(pull.rows, declared={"price": "decimal(28,10)"}, table="t", place="p").batch
     assert batch.to_pylist() == [{"price": Decimal(EXACT)}]
+
+
+def _no_client() -> NoReturn:
+    raise AssertionError("files ask nothing")

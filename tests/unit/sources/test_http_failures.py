@@ -228,7 +228,7 @@ def test_a_body_that_drips_past_the_deadline_names_the_bound(reader: Reader) -> 
     source = HttpPages(reader.table(timeout_ms=30_000), clock=Striding())
 
     with httpx.Client(transport=transport) as client, pytest.raises(ConnectorBoundHit) as refusal:
-        list(source.pulls(Ask(http=client)))
+        list(source.pulls(Ask(client=lambda: client)))
 
     assert (refusal.value.bound, refusal.value.limit) == ("call-deadline", "30 s a read")
 
@@ -242,7 +242,7 @@ def test_a_silent_server_names_the_bound(reader: Reader, error: type[httpx.Trans
 
     source = HttpPages(reader.table(timeout_ms=2_500))
     with httpx.Client(transport=httpx.MockTransport(silent)) as client, pytest.raises(ConnectorBoundHit) as refusal:
-        list(source.pulls(Ask(http=client)))
+        list(source.pulls(Ask(client=lambda: client)))
 
     assert "2.5 s" in str(refusal.value)
 

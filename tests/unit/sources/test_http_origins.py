@@ -95,7 +95,7 @@ def test_a_redirect_from_https_to_http_with_secrets_is_refused(reader: Reader) -
     source = open_source(reader.table(url="https://api.test/rows", headers={"K": "${API_TOKEN}"}))
 
     with httpx.Client(transport=transport) as client, pytest.raises(SourceOriginRefused) as refusal:
-        list(source.pulls(Ask(http=client, secrets=Secrets({"API_TOKEN": "s3cr3t"}))))
+        list(source.pulls(Ask(client=lambda: client, secrets=Secrets({"API_TOKEN": "s3cr3t"}))))
 
     assert (refusal.value.origin, refusal.value.target) == ("https://api.test:443", "http://api.test:80")
 

@@ -209,7 +209,7 @@ def _table(base: Path, entry: str, *, incremental: str | None = None) -> Table:
 
 def _pulls(base: Path, entry: str, *, position: object = None, secrets: dict[str, str] | None = None) -> list[Pull]:
     with httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(200))) as client:
-        ask = Ask(http=client, position=position, secrets=Secrets(secrets or {}))
+        ask = Ask(client=lambda: client, position=position, secrets=Secrets(secrets or {}))
         return list(open_source(_table(base, entry)).pulls(ask))
 
 
