@@ -1,0 +1,106 @@
+"""Why a scope cannot be held, resumed or retired."""
+
+from __future__ import annotations
+
+from engine.errors.base import NOT_NOW, NamedError, named
+from engine.errors.failures import Permanent, Transient
+
+
+@named
+class ExecutionLive(NamedError, Transient):
+    """A live attempt holds the scope (run.own.live-owner)."""
+
+    exit_code = NOT_NOW
+    scope: str
+    attempt: str
+    lease_until: int
+    says = "{scope} is held by attempt {attempt}, whose lease runs until {lease_until}"
+    remedy = "wait for it, for instance with --wait 60s"
+
+
+@named
+class ExecutionSuperseded(NamedError, Transient):
+    """This attempt is no longer its owner's active one (run.journal.current-owner)."""
+
+    scope: str
+    attempt: str
+    says = "attempt {attempt} no longer holds {scope}: another attempt took it over"
+    remedy = "contextful status shows who holds it"
+
+
+@named
+class ExecutionFinished(NamedError, Permanent):
+    """A step of a finished once-only execution was never recorded."""
+
+    scope: str
+    step: str
+    says = "{scope} is finished and recorded no step {step}"
+    remedy = "open the scope without once=True to start over"
+
+
+@named
+class ExecutionPinMismatch(NamedError, Permanent):
+    """A pin moved while the owner is pending (run.own.pinned-plan-changed, run.own.pin-mismatch-recovery)."""
+
+    scope: str
+    execution_id: str
+    pinned: str
+    asked: str
+    says = "{scope} has the pending execution {execution_id} under pins {pinned}, and this run asks for {asked}"
+    remedy = (
+        "restore the recorded build and resume it to completion, or give its recorded work up: "
+        "contextful run rewind {execution_id} --reason TEXT"
+    )
+
+
+@named
+class ExecutionRewindNotPending(NamedError, Permanent):
+    """No pending host or table owner holds that execution (run.own.rewind-not-pending)."""
+
+    execution_id: str
+    says = "no pending owner holds execution {execution_id}"
+    remedy = "contextful status lists what is pending"
+
+
+@named
+class ExecutionRewindPlanCurrent(NamedError, Permanent):
+    """Nothing asked for another plan than the pending one (run.own.rewind-plan-current)."""
+
+    execution_id: str
+    plan_ref: str
+    says = "execution {execution_id} is pending under the plan every attempt asked for ({plan_ref})"
+    remedy = "its next fire resumes it; to give its recorded work up all the same, add --force"
+
+
+@named
+class ExecutionRewindUnsafe(NamedError, Transient):
+    """Something of the execution is still alive (run.own.rewind-unsafe); `--force` does not change that."""
+
+    exit_code = NOT_NOW
+    execution_id: str
+    alive: str
+    says = "execution {execution_id} cannot be retired: {alive}"
+    remedy = "wait for it or stop it, then rewind again"
+
+
+@named
+class ExecutionPending(NamedError, Permanent):
+    """A verb that moves a scope's position or rows met an execution that is not finished."""
+
+    scope: str
+    execution_id: str
+    state: str
+    says = "{scope} has the unfinished execution {execution_id} ({state})"
+    remedy = (
+        "finish it with contextful pipeline run, or give its recorded work up: "
+        "contextful run rewind {execution_id} --reason TEXT --force"
+    )
+
+
+@named
+class AdmittedOwnerMutation(NamedError, Permanent):
+    """A guarded callback tried to move the owner or lease that admits it (run.journal.guard-callback)."""
+
+    scope: str
+    says = "the running callback is admitted by {scope} and cannot move it"
+    remedy = "do that after the callback has returned"

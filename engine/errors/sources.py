@@ -1,0 +1,136 @@
+"""What a source answered, a position is worth, or the corpus refuses."""
+
+from __future__ import annotations
+
+from engine.errors.base import NamedError, named
+from engine.errors.failures import Config, Permanent, SchemaIncompatible, Transient
+
+
+@named
+class CursorFieldMismatch(NamedError, Config):
+    """The stored watermark is another column's (run.advance.field-rename)."""
+
+    table: str
+    stored: str
+    declared: str
+    says = "the position of {table} is a watermark of {stored!r}, and its manifest declares incremental = {declared!r}"
+    remedy = "restore the declaration, or start over: contextful pipeline reset"
+
+
+@named
+class CursorPositionUnorderable(NamedError, Permanent):
+    """A row's clock cannot be ordered among the others (run.advance.unorderable-position)."""
+
+    table: str
+    field: str
+    found: str
+    place: str
+    says = "{table}.{field} cannot be ordered: {found} ({place})"
+    remedy = "name a column whose values are all numbers, all RFC 3339 instants or all plain text as incremental"
+
+
+@named
+class SourceShape(NamedError, Permanent):
+    """What the source answered is not what the manifest says."""
+
+    place: str
+    path: str
+    found: str
+    expected: str
+    says = "{place}: at {path!r} stood {found}, expected {expected}"
+    remedy = "contextful pipeline preview shows the first page; mend `records`, `paginate` or the column types"
+
+
+@named
+class SourceLoop(NamedError, Permanent):
+    """A page leads to one already asked in the same walk."""
+
+    place: str
+    position: str
+    says = "{place} leads back to {position}, which this walk has asked before"
+    remedy = "mend `paginate`, or report it to the API's owner: following it would never end"
+
+
+@named
+class SourceOriginRefused(NamedError, Permanent):
+    """A link or redirect to another origin while secret headers are set."""
+
+    place: str
+    origin: str
+    target: str
+    says = "{place} leads from {origin} to {target}, and secrets go to the source's own origin only"
+    remedy = "point the source's url at that origin if it is meant"
+
+
+@named
+class ConnectorBoundHit(NamedError, Transient):
+    """A source struck `linear-memory` or `call-deadline`, `bound` says which (run.retry.bound-hit-is-transient)."""
+
+    place: str
+    bound: str
+    limit: str
+    says = "{place} struck the bound {bound} ({limit})"
+
+
+@named
+class SnapshotIncomplete(NamedError, Permanent):
+    """A replacing table's source ended without its complete inventory (run.advance.snapshot-completion)."""
+
+    table: str
+    says = "the source of {table} ended before its inventory was complete, so nothing was replaced"
+    remedy = "run again; a source of a replacing table must say snapshot_complete on its last pull"
+
+
+@named
+class StoreSchemaIncompatible(NamedError, SchemaIncompatible):
+    """A column's type does not merge with what stands (run.own.stage-schema)."""
+
+    table: str
+    column: str
+    standing: str
+    found: str
+    place: str
+    says = "{table}.{column} is {standing} and cannot take {found} ({place})"
+    remedy = "declare columns.{column}.type in the manifest"
+
+
+@named
+class ColumnNameRefused(NamedError, SchemaIncompatible):
+    """A column's name cannot stand in a table: empty, injected, or told from another by case alone."""
+
+    table: str
+    column: str
+    reason: str
+    place: str
+    says = "{table} cannot take a column named {column!r}: {reason} ({place})"
+    remedy = "rename it in what the source answers, or ask it for other fields"
+
+
+@named
+class CommitContended(NamedError, Transient):
+    """Every number a commit tried for went to another one."""
+
+    table: str
+    attempts: int
+    says = "{attempts} other commits to {table} came first, one after the other"
+    remedy = "run again: what was read is recorded and lands without being asked for anew"
+
+
+@named
+class LateType(NamedError, SchemaIncompatible):
+    """A pull declares a type for a column an earlier staged batch carried untyped."""
+
+    table: str
+    column: str
+    declared: str
+    says = "{table}.{column} was staged without a type and is now declared {declared}"
+    remedy = "declare the type from the first pull on; the next fire pulls afresh"
+
+
+@named
+class ReadRefused(NamedError, Config):
+    """The read face takes one SELECT and nothing that writes."""
+
+    reason: str
+    says = "the statement is refused: {reason}"
+    remedy = "write one SELECT over the tables contextful read lists"

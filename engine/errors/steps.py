@@ -1,0 +1,81 @@
+"""How a step, a join or a wait fails."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from engine.errors.base import ContextfulError, NamedError, named
+from engine.errors.failures import Permanent
+
+if TYPE_CHECKING:
+    from engine.shapes import FailureTag
+
+
+@named
+class StepFailed(NamedError):
+    """A step's answer is a failure: not retryable, or its schedule is spent (run.retry.step-failed)."""
+
+    step: str
+    failure: ContextfulError
+    attempts: int
+    says = "step {step} failed after {attempts} attempt(s): {failure}"
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The step, the attempts and the underlying tag."""
+        return {
+            "step": self.step,
+            "attempts": self.attempts,
+            "underlying": str(self.failure.tag),
+            "failure": self.failure,
+        }
+
+    @property
+    def tag(self) -> FailureTag:  # type: ignore[override]
+        """The tag of the failure underneath."""
+        return self.failure.tag
+
+
+@named
+class ValueUnsupported(NamedError, Permanent):
+    """An effect returned what no journal can hold."""
+
+    step: str
+    found: str
+    says = "step {step} returned {found}; a recorded value is JSON or bytes"
+    remedy = "return JSON values (finite numbers, text, lists, mappings with text keys) or bytes"
+
+
+@named
+class JoinFailed(NamedError, Permanent):
+    """A branch failed before its join (run.journal.fan-out-join)."""
+
+    join: str
+    branch: str
+    failure: str
+    says = "branch {branch} of join {join} failed: {failure}"
+
+
+@named
+class AwakeableUnknown(NamedError, Permanent):
+    """No row for the token (run.suspend.unknown-token)."""
+
+    token: str
+    says = "no awakeable has the token {token}"
+
+
+@named
+class AwakeableAlreadyResolved(NamedError, Permanent):
+    """A second resolution with another payload (run.suspend.conflicting-resolution)."""
+
+    token: str
+    says = "the awakeable {token} is resolved with another payload, which stands"
+
+
+@named
+class AwakeableTimedOut(NamedError, Permanent):
+    """The deadline passed first (run.suspend.expired-token)."""
+
+    token: str
+    deadline_at: int
+    says = "the awakeable {token} timed out at {deadline_at}"

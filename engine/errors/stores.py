@@ -1,0 +1,92 @@
+"""What a store refuses, or could not do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine.errors.base import BAD_USAGE, NamedError, named
+from engine.errors.failures import StorageFailure
+
+if TYPE_CHECKING:
+    from engine.shapes import BlobRef
+
+
+@named
+class Refused(NamedError, StorageFailure):
+    """A statement met a constraint, so its whole batch was rolled back. Stores map it to what it means."""
+
+    constraint: str
+    says = "refused by the store: {constraint}"
+
+
+@named
+class StorageBusy(NamedError, StorageFailure):
+    """Another process kept the write lock beyond all patience."""
+
+    file: str
+    seconds: int
+    says = "{file} stayed locked by another process for {seconds} s"
+    remedy = "see which process holds it open; a stopped one releases it when it continues or ends"
+
+
+@named
+class StorageUnusable(NamedError, StorageFailure):
+    """The store answered with an error of its own: a full disk, a damaged or unreadable file."""
+
+    place: str
+    reason: str
+    says = "{place}: {reason}"
+    remedy = "make room or repair it and run again: what was committed stands, and the run resumes"
+
+
+@named
+class StorageCapabilityMissing(NamedError, StorageFailure):
+    """The profile lacks a part a run needs (run.journal.storage-incomplete)."""
+
+    exit_code = BAD_USAGE
+    profile: str
+    missing: str
+    says = "the profile {profile} is incomplete: {missing}"
+    remedy = "contextful storage check names every part"
+
+
+@named
+class StorageProfileUnsupported(NamedError, StorageFailure):
+    """No such profile, or one that cannot keep what is asked of it (run.journal.storage-unsupported)."""
+
+    exit_code = BAD_USAGE
+    profile: str
+    known: str
+    says = "the storage profile {profile!r} is not supported; known: {known}"
+    remedy = "set CONTEXTFUL_STORAGE_PROFILE to one of these"
+
+
+@named
+class ExecutionSchemaIncompatible(NamedError, StorageFailure):
+    """The execution database is of another schema than this executable's (run.journal.execution-schema)."""
+
+    found: str
+    supported: str
+    says = "the execution database is of schema {found}, this executable supports {supported}"
+    remedy = "use the release that matches, or contextful storage initialize to migrate"
+
+
+@named
+class ExecutionRecoveryMismatch(NamedError, StorageFailure):
+    """Execution state is missing or belongs to another project (run.journal.execution-recovery)."""
+
+    found: str
+    says = "the execution state does not match the project: {found}"
+    remedy = (
+        "restore it beside the corpus, or give up its recorded work on purpose: "
+        "contextful storage initialize, then contextful catalog rebuild"
+    )
+
+
+@named
+class BlobMissing(NamedError, StorageFailure):
+    """A row names a blob that no store holds (run.journal.missing-blob)."""
+
+    reference: BlobRef
+    says = "the blob {reference.sha256} ({reference.bytes} bytes) is referenced and missing"
+    remedy = "restore it, or rewind the execution: contextful status names it"
