@@ -55,10 +55,14 @@ class FileSource:
 
 @dataclass(frozen=True, slots=True)
 class PythonSource:
-    """A table read by a generator of pulls named `package.module:callable`; `base` joins the import path."""
+    """A table read by a generator of pulls named `package.module:callable`; `base` joins the import path.
+
+    `secrets` names what the generator finds in `ask.secrets`, and nothing else does it find there.
+    """
 
     entry: str
     base: Path
+    secrets: tuple[str, ...] = ()
 
 
 Source = HttpSource | FileSource | PythonSource

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import SecretNotFound
-from engine.pipeline.declaration import HttpSource
+from engine.pipeline.declaration import FileSource, HttpSource, PythonSource
 from engine.pipeline.manifest.placeholders import PLACEHOLDER, names_in
 from engine.pipeline.manifest.problems import leaves
 from engine.pipeline.source import Secrets
@@ -30,13 +30,13 @@ def secrets_of(manifest: Manifest, environ: Mapping[str, str]) -> Secrets:
 
 
 def own_secrets(source: Source, secrets: Secrets) -> Secrets:
-    """The secrets `source` itself names: what fills its requests and its stored positions, and no other's.
+    """The secrets `source` itself names: what it is handed and what fills its stored positions, and no other's.
 
     A server could write another source's placeholder into its link; it must stay a placeholder.
     """
-    if not isinstance(source, HttpSource):
+    if isinstance(source, FileSource):
         return secrets
-    names = names_in(_texts(source))
+    names = source.secrets if isinstance(source, PythonSource) else names_in(_texts(source))
     return Secrets({name: secrets[name] for name in secrets if name in names})
 
 
@@ -52,8 +52,11 @@ def missing_secrets(manifest: Manifest, environ: Mapping[str, str]) -> tuple[tup
 def _named(manifest: Manifest) -> Iterator[tuple[str, str]]:
     for pipeline in manifest.pipelines:
         for table in pipeline.tables:
+            owner = f'pipeline "{pipeline.id}", table "{table.name}": '
             if isinstance(table.source, HttpSource):
-                yield from _placed(_texts(table.source), f'pipeline "{pipeline.id}", table "{table.name}": ')
+                yield from _placed(_texts(table.source), owner)
+            if isinstance(table.source, PythonSource):
+                yield from ((f"{owner}secrets", name) for name in table.source.secrets)
     for destination in manifest.destinations:
         yield from _placed({"url": destination.url}, f'destination "{destination.name}": ')
 

@@ -26,6 +26,7 @@ from engine.pipeline.manifest.leaves import (
     several,
     whole,
 )
+from engine.pipeline.manifest.placeholders import NAME_PATTERN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -114,7 +115,10 @@ def _source_keys(kind: str | None) -> dict[str, cs.CoreSchema]:
     keys: dict[str, dict[str, cs.CoreSchema]] = {
         "http": _http(),
         "file": {"path": _path("the path or glob of files"), "format": one_of("csv", "jsonl", "parquet")},
-        "python": {"entry": matching(f"{_ENTRY}:{_ENTRY}", '"package.module:callable"')},
+        "python": {
+            "entry": matching(f"{_ENTRY}:{_ENTRY}", '"package.module:callable"'),
+            "secrets": several(matching(NAME_PATTERN, "the name of a variable"), "a list of names, at least one"),
+        },
         "sql": dict.fromkeys(("dsn", "query", "from"), cs.any_schema()),
     }
     chosen = [keys[kind]] if kind else keys.values()

@@ -14,7 +14,8 @@ from engine.pipeline.manifest.problems import Loc, Problem, leaves, shown
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-PLACEHOLDER: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+NAME_PATTERN: Final = r"[A-Za-z_][A-Za-z0-9_]*"
+PLACEHOLDER: Final = re.compile(rf"\$\{{({NAME_PATTERN})\}}")
 
 SPELLING: Final = "${NAME}, the name of letters, digits and _, the first no digit"
 PLACES: Final = "${NAME} only in url, headers, params, body and dsn"

@@ -37,8 +37,14 @@ def manifest(document: Mapping[str, Any], path: Path) -> Manifest:
         site_id_env=project.get("site_id_env"),
         pipelines=tuple(_pipeline(declared, path.parent) for declared in document["pipeline"]),
         destinations=tuple(_destination(declared) for declared in document.get("destination", ())),
-        secret_names=names_in(document),
+        secret_names=names_in(document) | _declared_secrets(document),
     )
+
+
+def _declared_secrets(document: Mapping[str, Any]) -> frozenset[str]:
+    """The names that Python sources, and their tables, declare in `secrets`."""
+    takers = [taker for one in document["pipeline"] for taker in (one["source"], *one["table"])]
+    return frozenset(name for taker in takers for name in taker.get("secrets", ()))
 
 
 def _pipeline(declared: Mapping[str, Any], base: Path) -> Pipeline:
@@ -70,7 +76,7 @@ def _source(whole: Mapping[str, Any], base: Path) -> Source:
     if whole["kind"] == "file":
         return FileSource(path=whole["path"], base=base, format=whole.get("format"))
     if whole["kind"] == "python":
-        return PythonSource(entry=whole["entry"], base=base)
+        return PythonSource(entry=whole["entry"], base=base, secrets=tuple(sorted(set(whole.get("secrets", ())))))
     return HttpSource(
         url=whole["url"],
         records=whole.get("records"),

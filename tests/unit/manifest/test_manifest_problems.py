@@ -177,6 +177,8 @@ BAD = {
     "no entry": (of_kind('kind = "python"'), IN_SOURCE + "entry", "nothing", "package.module:callable"),
     "entry": (of_kind('kind = "python"\nentry = "shop.sources"'),
         IN_SOURCE + "entry", "shop", "package.module:callable"),
+    "secrets": (of_kind('kind = "python"\nentry = "a:b"\nsecrets = ["1"]'),
+        IN_SOURCE + "secrets", "a list", "a list of names"),
     "destination's kind": (
         destination("").replace('kind = "http"\nurl = "https://pay', 'kind = "smtp"\nurl = "https://pay'),
         'destination[0] "pay".kind', '"smtp"', '"http"',

@@ -1,0 +1,43 @@
+"""The secrets of a Python source, from the manifest to what the run records."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from engine.corpus.read import ReadFace
+from engine.pipeline.runner import Request, fire
+from engine.project import Project
+from tests.pipeline.conftest import Silent
+
+if TYPE_CHECKING:
+    from tests.pipeline.conftest import Shop
+
+MANIFEST = """\
+[project]
+name = "shop"
+site_id = "laptop"
+[[pipeline]]
+id = "orders"
+source = {{ kind = "python", entry = "{module}:pulls", secrets = ["TOKEN"] }}
+[[pipeline.table]]
+name = "orders"
+"""
+ENVIRON = {"TOKEN": "s3cr3t-value", "OTHER": "unnamed-value"}
+
+
+def test_a_python_source_sees_its_own_secrets_and_their_values_are_masked(shop: Shop) -> None:
+    path = shop.base / "contextful.toml"
+    path.write_text(MANIFEST.format(module=shop.module.__name__))
+    shop.feed.serves([{"id": 1, "echo": "signed with s3cr3t-value", "other": "unnamed-value"}])
+    environ: dict[str, Any] = ENVIRON | {"CONTEXTFUL_STORAGE_PROFILE": shop.store.profile_name}
+
+    project = Project.find(path, environ=environ, clock=shop.store.clock)
+    with project.engine() as engine:
+        (pipeline,) = project.manifest.pipelines
+        request = Request(pipeline, pipeline.tables)
+        outcome = fire(engine, request, secrets=project.secrets(pipeline), watcher=Silent())
+        rows = ReadFace(engine.profile.objects).read("SELECT echo, other FROM orders").rows
+
+    assert dict(shop.feed.asks[0].secrets) == {"TOKEN": "s3cr3t-value"}
+    assert rows == [("signed with ${TOKEN}", "unnamed-value")]
+    assert outcome.runs[0].masked == 1
