@@ -55,7 +55,7 @@ class BlobsModel:
         self._recovered: dict[tuple[Rows, int], str | None] = {}
 
     def initial(self) -> State:
-        rows, _ = self.store.act(partial(_prepare, sorted(self._programs)), self.store.empty, now=0)
+        rows, _ = self.store.act(_prepare, tuple(sorted(self._programs)), rows=self.store.empty, now=0)
         return State(rows, (), 0, tuple((name, Actor()) for name in self._programs), self._power)
 
     def steps(self, state: State) -> Iterator[tuple[str, State]]:
@@ -88,7 +88,7 @@ class BlobsModel:
         """Whatever was interrupted, one sweep an hour later leaves what is referenced, and a writer can write."""
         key = (state.rows, state.now)
         if key not in self._recovered:
-            rows, _ = self.store.act(_recover, state.rows, now=state.now + HOUR)
+            rows, _ = self.store.act(_recover, rows=state.rows, now=state.now + HOUR)
             self._recovered[key] = self._left(rows)
         return self._recovered[key]
 
@@ -98,13 +98,13 @@ class BlobsModel:
             return "a sweep leaves an unreferenced blob"
         if {content[0] for content in self._held(rows, "blob_contents")} != wanted:
             return "a sweep leaves an unreferenced content"
-        return "a writer waits for ever" if self.store.act(_blocked, rows, now=0)[1] else None
+        return "a writer waits for ever" if self.store.act(_blocked, rows=rows, now=0)[1] else None
 
     def _fates(self, state: State) -> Iterator[tuple[str, State]]:
         if state.now < self._last_instant:
             yield "an hour passes", state._replace(now=state.now + HOUR)
         for scope, *_ in self._held(state.rows, "owners"):
-            rows, _ = self.store.act(partial(_retire, scope), state.rows, now=state.now)
+            rows, _ = self.store.act(_retire, scope, rows=state.rows, now=state.now)
             yield f"{scope} retires", self._wrote(state, rows, synced=True)
         if state.powered:
             for lost, rows in enumerate((state.rows, *state.unsynced[::-1])):
@@ -150,7 +150,7 @@ def _sweep(name: str, script: Any) -> list[str]:
 PROGRAMS: dict[str, Any] = {"w": _write, "a": _resolve, "s": _sweep}
 
 
-def _prepare(names: list[str], store: Any) -> None:
+def _prepare(store: Any, names: tuple[str, ...]) -> None:
     """An owner for every writer, a wait for every resolver, and the content, unreferenced as a crash leaves it."""
     for name in names:
         if name[0] in "wa":
@@ -162,7 +162,7 @@ def _prepare(names: list[str], store: Any) -> None:
     SqliteBlobs(store).put(CONTENT)
 
 
-def _retire(scope: str, store: Any) -> None:
+def _retire(store: Any, scope: str) -> None:
     collection = SqlJournal(store, SqliteBlobs(store)).collection(f"x-{scope}")
     store.run(*collection, call("retire_owner", scope=scope, execution_id=f"x-{scope}"))
 

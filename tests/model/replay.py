@@ -95,6 +95,7 @@ class Store:
         self._mutations = mutations or {}
         self._known: dict[Any, Rows] = {}
         self._turns: dict[Any, Turn] = {}
+        self._acts: dict[Any, tuple[Rows, Any]] = {}
         self._rows = self.empty = self._read()
 
     def run(self, *calls: Call) -> list[Any]:
@@ -121,11 +122,14 @@ class Store:
         """Close the database."""
         self._database.close()
 
-    def act(self, act: Callable[[Store], Any], rows: Rows, *, now: int) -> tuple[Rows, Any]:
-        """Return what `act` makes of `rows`, and what it returns."""
-        self._put(rows, now=now)
-        result = act(self)
-        return self._settle(), result
+    def act(self, act: Callable[..., Any], *arguments: Any, rows: Rows, now: int) -> tuple[Rows, Any]:
+        """Return what `act(store, *arguments)` makes of `rows`, and what it returns."""
+        key = (act, arguments, rows, now)
+        if key not in self._acts:
+            self._put(rows, now=now)
+            result = act(self, *arguments)
+            self._acts[key] = self._settle(), result
+        return self._acts[key]
 
     def turn(self, program: Callable[[Script], Any], history: History, rows: Rows, *, now: int, answer: Any) -> Turn:
         """Give the actor that runs `program` and stands at `history` its next turn."""

@@ -81,7 +81,7 @@ class StepsModel:
         self._journal = self.store.tables.index("journal")
 
     def initial(self) -> State:
-        rows, _ = self.store.act(partial(_open, "A"), self.store.empty, now=0)
+        rows, _ = self.store.act(_open, "A", rows=self.store.empty, now=0)
         return State(rows, (), 0, self._fresh("A"))
 
     def steps(self, state: State) -> Iterator[tuple[str, State]]:
@@ -149,8 +149,8 @@ class StepsModel:
         following = chr(ord(state.opened) + 1)
         if self.retired(state) or following not in self._threads or (following == "C" and "B" not in state.dead):
             return
-        lapsed = self.store.act(_lapsed, state.rows, now=state.now)[1]
-        rows, _ = self.store.act(partial(_open, following), state.rows, now=state.now)
+        lapsed = self.store.act(_lapsed, rows=state.rows, now=state.now)[1]
+        rows, _ = self.store.act(_open, following, rows=state.rows, now=state.now)
         if self.active(rows) != following:
             return
         taken = state._replace(threads=state.threads + self._fresh(following), opened=following)
@@ -164,11 +164,11 @@ class StepsModel:
         if "A" not in state.dead:
             yield "A crashes", _killed(state, "A")
         if going and "A" not in state.dead:
-            rows, _ = self.store.act(partial(_renew, "A"), state.rows, now=state.now)
+            rows, _ = self.store.act(_renew, "A", rows=state.rows, now=state.now)
             yield "A's keeper renews", self._wrote(state, rows, synced=False)
         active = self.active(state.rows)
         if active and any(name[0] == active and t.on == "returned" for name, t in state.threads):
-            rows, _ = self.store.act(partial(_retire, active), state.rows, now=state.now)
+            rows, _ = self.store.act(_retire, active, rows=state.rows, now=state.now)
             yield f"{active} retires the execution", self._wrote(state, rows, synced=True)
         if self._power and state.opened != max(self._threads) and "power" not in state.dead:
             for lost, rows in enumerate((state.rows, *state.unsynced[::-1])):
@@ -208,7 +208,7 @@ def _unheard(step: str, attempt: int, failure: ContextfulError, delay_ms: int) -
     """Nobody listens."""
 
 
-def _open(attempt: str, store: Store) -> None:
+def _open(store: Store, attempt: str) -> None:
     """What an engine's open is to the owner: its holder's row, then the batch that opens or takes."""
     holder = f"h-{attempt}"
     pinned = {"scope": SCOPE, "pins": "{}", "plan_ref": "p", "input_hash": None}
@@ -217,14 +217,14 @@ def _open(attempt: str, store: Store) -> None:
     store.run(call("open_owner", **pinned, **claimed), call("take_owner", **pinned, **claimed))
 
 
-def _retire(attempt: str, store: Any) -> None:
+def _retire(store: Any, attempt: str) -> None:
     """What ends an execution: refused unless the attempt holds its owner, which goes with all it recorded."""
     scoped = {"scope": SCOPE, "execution_id": EXECUTION}
     collection = SqlJournal(store, SqliteBlobs(store)).collection(EXECUTION)
     store.run(call("require_attempt", **scoped, run_id=attempt), *collection, call("retire_owner", **scoped))
 
 
-def _renew(attempt: str, store: Store) -> None:
+def _renew(store: Store, attempt: str) -> None:
     store.run(call("renew_holder", holder=f"h-{attempt}", lease_ms=LEASE_MS))
 
 

@@ -40,7 +40,7 @@ class FiresModel:
         self._programs = {name: partial(_fire, name, fire_id) for name, fire_id in engines.items()}
 
     def initial(self) -> State:
-        rows, _ = self.store.act(partial(_register, self._programs), self.store.empty, now=0)
+        rows, _ = self.store.act(_register, tuple(self._programs), rows=self.store.empty, now=0)
         return State(rows, 0, tuple((name, (), "start") for name in self._programs))
 
     def steps(self, state: State) -> Iterator[tuple[str, State]]:
@@ -53,7 +53,7 @@ class FiresModel:
             turn = self.store.turn(self._programs[name], history, state.rows, now=state.now, answer=None)
             engines = tuple((n, turn.history, turn.on) if n == name else (n, h, o) for n, h, o in state.engines)
             yield f"{name} {turn.did}", State(turn.rows, state.now, engines, self._judged(state, turn.rows, name))
-            renewed, _ = self.store.act(partial(_renew, name), state.rows, now=state.now)
+            renewed, _ = self.store.act(_renew, name, rows=state.rows, now=state.now)
             yield f"{name}'s keeper renews", state._replace(rows=renewed)
         if state.now == 0:
             yield "the clock passes a lease", state._replace(now=LEASE_MS + 1)
@@ -118,10 +118,10 @@ def _fire(holder: str, fire_id: str, script: Script) -> None:
         fires.end(fire_id, FireState.COMPLETED, holder=holder)
 
 
-def _register(names: Iterable[str], store: Store) -> None:
+def _register(store: Store, names: Iterable[str]) -> None:
     for name in names:
         store.run(call("register_holder", holder=name, pid=1, boot_id="b", lease_ms=LEASE_MS))
 
 
-def _renew(name: str, store: Store) -> None:
+def _renew(store: Store, name: str) -> None:
     store.run(call("renew_holder", holder=name, lease_ms=LEASE_MS))
