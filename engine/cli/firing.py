@@ -10,7 +10,8 @@ from engine.cli import output, session
 from engine.cli.watching import watching
 from engine.clock import instant
 from engine.pipeline.runner import Outcome, Request, fire
-from engine.shapes import RunStatus
+from engine.pipeline.table_run import scope_of
+from engine.shapes import FireState, RunStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,11 +50,12 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Fired:
-    """A fire that has ended: its outcome, and every run of it, those that were refused included."""
+    """A fire as it stands: its outcome, every run of it, refused ones included, and the tables it leaves pending."""
 
     pipeline: Pipeline
     outcome: Outcome
     runs: tuple[RunRow, ...]
+    pending: frozenset[str | None]
 
     def complaints(self) -> Iterator[str]:
         """What went wrong, each as a named error with the next step."""
@@ -62,7 +64,11 @@ class Fired:
         for run in self.outcome.runs:
             if run.error:
                 yield f"{run.error['name']}: {run.projection()['error']['message']}"
-                yield f"next: contextful pipeline run {self.pipeline.id} asks only for what is not recorded yet"
+        for name in sorted(run.table or "" for run in self.outcome.runs if run.error and run.table in self.pending):
+            again = f"contextful pipeline run {self.pipeline.id} --table {name}"
+            yield f"next: {again} asks only for what is not recorded yet"
+        if self.outcome.state is FireState.RUNNING:
+            yield f"fire {self.outcome.fire_id} is at work in another process: contextful status shows how far it is"
 
     def summary(self) -> Iterator[str]:
         """What each run came to."""
@@ -98,7 +104,8 @@ class Firing:
             outcome = fire(engine, request, secrets=secrets, watcher=watcher)
             known = {run.run_id for run in outcome.runs}
             refused = (run for run in engine.runs.of_fire(outcome.fire_id) if run.run_id not in known)
-            return Fired(self.pipeline, outcome, (*outcome.runs, *refused))
+            pending = (table.name for table in self.pipeline.tables if engine.owners.read(scope_of(table.name)))
+            return Fired(self.pipeline, outcome, (*outcome.runs, *refused), frozenset(pending))
 
 
 def _came_to(run: RunRow) -> str:
@@ -106,6 +113,8 @@ def _came_to(run: RunRow) -> str:
     pulls = output.counted(run.batches, "pull")
     replayed = f", {run.replayed:,} of them replayed from the journal" if run.replayed else ""
     took = f"from {pulls}{replayed} in {seconds:.1f} s (run {run.run_id})"
+    if not run.status.terminal:
+        return f"{run.status} (run {run.run_id})"
     if run.status is not RunStatus.SUCCESS:
         return f"{run.status}, nothing landed {took}"
     return f"{output.counted(run.rows, 'row')} landed ({output.size(run.bytes)}) {took}"

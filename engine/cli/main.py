@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
@@ -27,6 +28,9 @@ _PARSER_ERROR: Final[type[Exception]] = typer.BadParameter.__mro__[2]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0, 1, 2, 75 or 130 (errors.exit_code)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal of another encoding is shown escapes, not a traceback
+            stream.reconfigure(errors="backslashreplace")
     # An optional part of httpx imports a terminal kit for its own command: a third of a second nobody here asked for.
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type] # None is how an import is ruled out
     try:

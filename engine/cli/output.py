@@ -19,7 +19,17 @@ WIDEST_CELL: Final = 60
 
 def document(value: Any) -> None:
     """Print `value` as the one JSON document of the command."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, default=str) + "\n")
+    sys.stdout.write(json_text(value) + "\n")
+
+
+def json_text(value: Any) -> str:
+    """`value` as one line of JSON that standard output can carry: escaped where it cannot carry the text as it is."""
+    told = json.dumps(value, ensure_ascii=False, default=str)
+    try:
+        told.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return json.dumps(value, default=str)
+    return told
 
 
 def text(line: str = "") -> None:

@@ -1,7 +1,6 @@
 """`contextful run list`, `show` and `export`: one projection of a run, three ways out."""
 
 import json as json_text
-import sys
 from typing import Annotated, Any
 
 import typer
@@ -77,7 +76,7 @@ def export(
         output.document(head | {"runs": rows})
         return
     for line in (head, *rows):
-        sys.stdout.write(json_text.dumps(line, ensure_ascii=False) + "\n")
+        output.document(line)
 
 
 def _runs(project: Any) -> Any:

@@ -36,6 +36,8 @@ class Outcome:
         """0 when every table succeeded; 75 when nothing is wrong but not now; else 1, or what the refusal says."""
         if self.state is FireState.COMPLETED:
             return 0
+        if self.state in {FireState.REQUESTED, FireState.RUNNING}:
+            return NOT_NOW
         failed = any(run.status is not RunStatus.SUCCESS for run in self.runs)
         codes = {refusal.exit_code for refusal in self.refusals}
         if codes == {NOT_NOW} and not failed:
@@ -75,17 +77,6 @@ def fire(engine: Engine, request: Request, *, secrets: Secrets, watcher: Watcher
         raise
     fires.end(fire_id, outcome.state, holder=engine.leases.holder)
     return outcome
-
-
-def tables_of(pipeline: Pipeline, *, named: str | None) -> tuple[Table, ...]:
-    """The tables a fire is asked for. Raise `Config` naming what exists for one the pipeline does not have."""
-    if named is None:
-        return pipeline.tables
-    chosen = tuple(table for table in pipeline.tables if table.name == named)
-    if not chosen:
-        known = ", ".join(table.name for table in pipeline.tables)
-        raise Config(f"pipeline {pipeline.id} has no table {named!r}", remedy=f"its tables are: {known}")
-    return chosen
 
 
 def _run_tables(engine: Engine, request: Request, fire_id: str, *, secrets: Secrets, watcher: Watcher) -> Outcome:

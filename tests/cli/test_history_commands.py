@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from engine.clock import Chance
+from engine.demo.api import DemoApi, Manners
 from engine.export import described, exported
 from engine.history import History
 from engine.project import Project
 from engine.runs import RunRow, Runs
 from engine.shapes import Phase, RunStatus
+from tests.cli.conftest import QUAKES
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Shell
@@ -194,6 +196,41 @@ def test_a_run_shows_plan_connector_and_status_as_recorded(shell: Shell) -> None
     assert shown["connector"]["id"] == "file"
     assert (shown["pipeline"], shown["table"], shown["site_id"]) == ("orders", "orders", "laptop")
     assert shown["started_at"].endswith("Z")
+
+
+@pytest.mark.clause("run.record.reserved-table")
+def test_the_record_is_two_rows_a_run_one_at_plan_and_one_at_commit(shell: Shell) -> None:
+    shell.orders()
+    shell("pipeline", "run", "orders", "--run-id", "one")
+
+    with Project.find() as project:
+        names = list(project.profile.objects.list("_runs/"))
+        rows = list(History(project.profile.objects).rows())
+
+    assert [name.split("-")[2] for name in names] == ["commit", "plan"]
+    assert [(row.run_id, row.status, row.rows) for row in rows] == [("one", RunStatus.SUCCESS, 2)]
+
+
+@pytest.mark.clause("run.record.plan-identity")
+def test_a_record_without_a_plan_decodes_without_one(store: Store) -> None:
+    old = RunRow.from_record('{"run_id": "old", "status": "success", "started_at": 1}')
+
+    assert old.plan_ref is None
+    assert old.projection()["plan_ref"] is None
+
+
+@pytest.mark.clause("run.record.row-at-open")
+def test_a_run_is_on_record_before_its_first_page_has_come(shell: Shell) -> None:
+    with DemoApi(manners=Manners(throttle_at=0, slow_at=1, slow_s=30)) as api:
+        shell.write("contextful.toml", QUAKES.format(url=api.url))
+        shell.start("pipeline", "run", "quakes", "--run-id", "early")
+        assert api.slow_page.wait(30)
+
+        shown = shell.json("run", "show", "early")
+
+    assert (shown["status"], shown["rows"], shown["ended_at"]) == ("running", 0, None)
+    assert shown["owner"]["pid"] > 0
+    assert shown["owner"]["lease_expires_at"].endswith("Z")
 
 
 @pytest.mark.clause("run.record.row-at-open")

@@ -13,6 +13,7 @@ from engine.cli.live import Live
 from engine.cli.watching import Lines
 from engine.clock import SystemClock
 from engine.errors import Transient
+from engine.fires import Fires, keyed_fire_id
 from engine.pipeline.recording import PullMeta
 from engine.pipeline.sources import open_source
 from engine.pipeline.walk import Landing
@@ -73,6 +74,32 @@ def test_what_does_not_land_is_said(shell: Shell) -> None:
 
     assert "1 row landed" in ended.out
     assert "1 row below the position, not admitted" in ended.out
+
+
+def test_a_fire_at_work_in_another_process_is_not_now(shell: Shell) -> None:
+    shell.orders()
+    with Project.find().engine() as other:
+        other.leases.register()
+        fire_id = keyed_fire_id(project="shop", pipeline="orders", key="k")
+        Fires(other.profile.database).request(fire_id, pipeline_id="orders")
+        assert Fires(other.profile.database).begin(fire_id, holder=other.leases.holder)
+
+        ended = shell("pipeline", "run", "orders", "--idempotency-key", "k", "--json")
+
+    assert (ended.code, ended.document["state"], ended.document["runs"]) == (75, "running", [])
+    assert f"fire {fire_id} is at work in another process" in ended.err
+
+
+def test_only_a_run_that_recorded_something_promises_a_resume(shell: Shell, tickets: None) -> None:
+    shell.write("broken", "")
+    resumable = shell("pipeline", "run", "orders")
+    shell.orders({"id": 1, "at": None})
+    shell.write("contextful.toml", ORDERS.replace('name = "orders"', 'name = "fresh"'))
+
+    afresh = shell("pipeline", "run", "orders")
+
+    assert "next: contextful pipeline run orders --table orders asks only for what is not recorded" in resumable.err
+    assert (afresh.code, "next:" in afresh.err) == (1, False)
 
 
 def test_a_run_id_that_succeeded_is_only_shown_again(shell: Shell) -> None:

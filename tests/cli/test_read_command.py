@@ -46,6 +46,14 @@ def test_a_table_keeps_one_line_a_row(landed: Shell) -> None:
     assert len(ended.out.splitlines()) == 5
 
 
+def test_a_terminal_of_another_encoding_is_shown_escapes(landed: Shell) -> None:
+    told = landed.script("read", "SELECT note FROM orders WHERE id = 2", "--json", PYTHONIOENCODING="ascii")
+    shown = landed.script("read", "SELECT note FROM orders WHERE id = 2", PYTHONIOENCODING="ascii")
+
+    assert told.document["rows"] == [['ä, "b"\nc']]
+    assert (shown.code, "\\xe4" in shown.out) == (0, True)
+
+
 def test_a_ceiling_is_said(landed: Shell) -> None:
     ended = landed("read", "SELECT id FROM orders", "--limit", "1")
 
