@@ -118,9 +118,15 @@ class Owners:
         """End the execution and keep its recorded values for whoever opens the scope with `once`."""
         self._end(attempt, call("finish_owner", **_scoped(attempt)), run=run, also=(), collects=False)
 
-    def release(self, attempt: Attempt, *, run: RunRow, wake_at: int | None = None) -> None:
-        """Close the attempt and leave the owner pending, its recorded work with it."""
-        self._db.run(call("release_owner", scope=attempt.scope, run_id=attempt.run_id, wake_at=wake_at), closing(run))
+    def release(self, attempt: Attempt, *, run: RunRow, wake_at: int | None = None) -> bool:
+        """Close the attempt and leave the owner pending, its recorded work with it.
+
+        Tell whether `run` closed the row: that of an attempt which was taken for dead stands as it was reaped.
+        """
+        _, closed = self._db.run(
+            call("release_owner", scope=attempt.scope, run_id=attempt.run_id, wake_at=wake_at), closing(run)
+        )
+        return bool(closed)
 
     def withdraw(self, owner: Owner, *, record: RunRow | None = None) -> None:
         """Retire an owner no attempt holds. Raise `Refused` when one has taken it since it was read."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from engine.errors import AwakeableTimedOut, Canceled, ContextfulError, JoinFailed
+from engine.errors import AwakeableTimedOut, Canceled, ContextfulError, ExecutionSuperseded, JoinFailed
 from engine.execution import values
 from engine.execution.branch import Branch
 from engine.execution.steps import failure_of
@@ -155,7 +155,7 @@ class Execution:
             return
         status = RunStatus.CANCELED if isinstance(failure, Canceled) else RunStatus.FAILED
         row = self._counted(self._held.ended(status, failure=failure))
-        if self._recorded or self._held.resumed:
+        if self._recorded or self._held.resumed or isinstance(failure, ExecutionSuperseded):
             self._held.release(row)
         else:
             # Nothing is recorded, so nothing needs this execution (run.own.pin-release).

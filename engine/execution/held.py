@@ -79,8 +79,10 @@ class Held:
     def release(self, row: RunRow) -> None:
         """Close the attempt; its owner stays pending."""
         self._room.admission.check_free(self.attempt.scope)
-        self._room.owners.release(self.attempt, run=row)
-        self._close(row)
+        if self._room.owners.release(self.attempt, run=row):
+            self._close(row)
+        else:
+            self._leave(row)
 
     def ended(self, status: RunStatus, *, failure: ContextfulError | None = None) -> RunRow:
         """Return the run row as it is once the attempt has ended now."""
@@ -88,8 +90,11 @@ class Held:
         return replace(row, error=row.error and self._room.guard.value(row.error)[0])
 
     def _close(self, row: RunRow) -> None:
+        self._leave(row)
+        self._room.history.append(row, phase=Phase.COMMIT, at=row.ended_at or row.started_at)
+
+    def _leave(self, row: RunRow) -> None:
         self._drop.detach()
         self._room.leases.leave(self._lease)
         self.outbound.close()
-        self._room.history.append(row, phase=Phase.COMMIT, at=row.ended_at or row.started_at)
         self.run = row

@@ -39,7 +39,8 @@ ON CONFLICT (run_id) DO UPDATE
 -- A running row closes; a waiting one is only canceled. `partial_failure` is reap_run's alone.
 UPDATE runs SET status = :status, record = :record, holder = NULL
  WHERE run_id = :run_id AND :status NOT IN ('pending', 'running', 'partial_failure')
-   AND (status = 'running' OR (status = 'waiting' AND :status = 'canceled'));
+   AND (status = 'running' OR (status = 'waiting' AND :status = 'canceled'))
+RETURNING run_id;
 
 -- name: read_run
 SELECT r.record, r.status, r.execution_id, h.pid, h.boot_id, COALESCE(l.lease_until, 0)

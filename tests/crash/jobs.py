@@ -17,6 +17,7 @@ import pyarrow.parquet  # noqa: F401
 
 from engine.clock import Chance, SystemClock
 from engine.errors import ContextfulError
+from engine.history import History
 from engine.owners import Owners
 from engine.pipeline.runner import Request, fire
 from engine.pipeline.sources import open_source
@@ -155,7 +156,8 @@ def look(job: Job) -> dict[str, Any]:
     with project_of(job) as project:
         profile = project.profile
         if is_empty(profile.database):
-            return {"exit": 0, "owners": [], "runs": [], "cursor": [], "recorded": {}, "entries": 0, "listed": []}
+            return {"exit": 0, "owners": [], "runs": [], "cursor": [], "recorded": {}, "entries": 0, "history": {},
+                    "listed": []}  # fmt: skip
         owners = Owners(profile.database, profile.journal, Chance()).all()
         runs = Runs(profile.database).since(0, ceiling=1000)
         executions = {run.execution_id for run in runs if run.execution_id} | {owner.execution_id for owner in owners}
@@ -164,6 +166,7 @@ def look(job: Job) -> dict[str, Any]:
             "owners": [{"scope": o.scope, "attempt": o.attempt, "execution_id": o.execution_id} for o in owners],
             "runs": [run.projection() for run in runs],
             "cursor": profile.database.run(call("read_cursor", table_name="items"))[0],
+            "history": {row.run_id: row.status for row in History(profile.objects).rows()},
             "listed": list(profile.objects.list("")),
             **_journal(profile, executions),
         }

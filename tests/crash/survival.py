@@ -86,6 +86,9 @@ def _left_tidy(scene: Scene, told: dict[str, Any]) -> None:
     last = told["ran"]["runs"][-1]["run_id"]
     assert now.pop(last) == "success"
     assert now == {run_id: "partial_failure" if status == "running" else status for run_id, status in was.items()}
+    recorded = left["history"]
+    assert recorded[last] == "success"
+    assert all(recorded[run_id] == status for run_id, status in now.items() if was[run_id] == "running")
     ((_, seq, _, _, _),) = left["cursor"]
     assert seq == len(scene.commits())
     assert not [name for name in left["listed"] if "/." in f"/{name}"], "no half-written file has an object's name"

@@ -9,6 +9,7 @@ import pytest
 
 from tests.crash.herd import KILLED, PROFILES
 from tests.crash.scene import KEYLESS, LEASE_AND_A_BIT_MS
+from tests.scale import scale
 
 if TYPE_CHECKING:
     from tests.crash.scene import Scene, Stagehand
@@ -59,7 +60,7 @@ def test_an_open_while_the_dead_lease_runs_is_refused_and_sends_nothing(stagehan
 def test_a_death_at_any_point_repeats_at_most_the_effect_in_flight(stagehand: Stagehand, profile: str) -> None:
     points = stagehand.scene(KEYLESS, profile).finished(**steps(uninterrupted := stagehand.scene(KEYLESS, profile)))
     assert posts(uninterrupted) == LABELS
-    tried = [point for point in points["points"] if "exit_holder" not in point]
+    tried = [point for point in points["points"] if "exit_holder" not in point][:: scale(short=5, full=1)]
 
     for point in tried:
         scene = stagehand.scene(KEYLESS, profile)
@@ -97,3 +98,24 @@ def test_a_holder_stopped_in_an_effect_and_taken_over_records_nothing(stagehand:
     assert posts(scene) == sent == ["reserve", "charge", "charge", "ship"], "the late one sends nothing more"
     again = scene.finished(**steps(scene, leases=2, once=True))
     assert again["values"] == taker["values"], "what the taker recorded stands"
+    look = scene.finished("look")
+    statuses = {run["run_id"]: run["status"] for run in look["runs"]}
+    assert sorted(statuses.values()) == ["partial_failure", "success"]
+    assert look["history"] == statuses
+
+
+@pytest.mark.clause("run.journal.current-owner", "run.journal.step-output")
+def test_a_holder_stopped_in_its_very_first_effect_and_taken_over_records_nothing_either(
+    stagehand: Stagehand, profile: str
+) -> None:
+    scene = stagehand.scene(KEYLESS, profile)
+    first = scene.start(**steps(scene, within="reserve", signal=signal.SIGSTOP))
+    first.stopped()
+    taker = scene.finished(**steps(scene, leases=1, once=True))
+
+    first.goes_on()
+
+    assert first.ended() == 1
+    assert first.result["refusals"][0]["name"] == "ExecutionSuperseded"
+    assert posts(scene) == ["reserve", *LABELS]
+    assert scene.finished(**steps(scene, leases=2, once=True))["values"] == taker["values"]

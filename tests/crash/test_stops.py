@@ -72,6 +72,8 @@ def part_folders(scene: Scene) -> set[str]:
 
 
 def statuses(scene: Scene) -> list[str]:
-    """How the runs ended, oldest first."""
-    runs = scene.finished("look")["runs"]
-    return [run["status"] for run in sorted(runs, key=lambda run: run["started_at"])]
+    """How the runs ended, oldest first, as the catalog and the history that outlives it both say."""
+    look = scene.finished("look")
+    runs = {run["run_id"]: run["status"] for run in sorted(look["runs"], key=lambda run: run["started_at"])}
+    assert look["history"] == runs
+    return list(runs.values())
