@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 S = TypeVar("S")
 
-CEILING = 2_000_000
-"""More states than any model here has: one that grows past it is not finite."""
+CEILING = 2_000_000  # no model here has as many: one that grows past it is not finite
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ def explore(
     while queue:
         number = queue.popleft()
         state = graph.states[number]
-        for what in filter(None, (check(state) for check in checks)):
+        if what := next(filter(None, (check(state) for check in checks)), None):
             raise Counterexample(what, graph.path(number), state)
         queue.extend(graph.expand(number, steps(state)))
     if goal is not None and (stuck := graph.stuck(goal)) is not None:
@@ -87,19 +86,15 @@ class _Graph(Generic[S]):
             self.before[known].append(number)
 
     def path(self, number: int) -> list[str]:
-        labels = []
-        while number:
-            number, label = self._found[number]
-            labels.append(label)
-        return labels[::-1]
+        before, label = self._found[number]
+        return [*self.path(before), label] if number else []
 
     def stuck(self, goal: Callable[[S], bool]) -> int | None:
         """The first state no continuation leads from to the goal."""
         reaching = {number for number, state in enumerate(self.states) if goal(state)}
-        queue = deque(reaching)
-        while queue:
-            for number in self.before[queue.popleft()]:
-                if number not in reaching:
-                    reaching.add(number)
-                    queue.append(number)
+        ahead = list(reaching)
+        while ahead:
+            leading = set(self.before[ahead.pop()]) - reaching
+            reaching |= leading
+            ahead.extend(leading)
         return next((number for number in range(len(self.states)) if number not in reaching), None)

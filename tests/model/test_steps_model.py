@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from engine.execution.steps import Steps
 from tests.model.explorer import Counterexample, explore
 from tests.model.replay import unsynced, without
 from tests.model.steps_model import State, StepsModel
@@ -120,6 +121,17 @@ def test_a_record_that_did_not_reach_the_disk_is_found_out():
 
     assert counterexample.value.what == "b'A.0' was recorded and is gone"
     assert "the power goes, with it the last 1 batches" in counterexample.value.labels
+
+
+@pytest.mark.clause("run.journal.current-owner")
+def test_a_step_that_does_not_look_again_after_a_wait_is_found_out(monkeypatch):
+    monkeypatch.setattr(Steps, "_wait", lambda step, key, token, ms: step.cancellation.wait(step.clock, ms))
+    model = StepsModel({"A": 1, "B": 1}, ticks=1, power=False)
+
+    with pytest.raises(Counterexample) as counterexample:
+        explore(model.initial(), model.steps, invariants=[judged])
+
+    assert counterexample.value.what == "A.0 enters the effect, superseded"
 
 
 def outputs(model: StepsModel):
