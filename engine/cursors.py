@@ -93,11 +93,17 @@ def later(ours: Any, theirs: Any) -> Any:
     return theirs if other > mine else ours
 
 
-def later_position(ours: Any, theirs: Any) -> Any:
-    """The higher of two watermark positions of one field (run.advance.concurrency-by-kind)."""
-    if ours is None or theirs is None:
-        return theirs if ours is None else ours
-    return watermark(ours["field"], later(ours["at"], theirs["at"]))
+def later_position(standing: Any, reached: Any) -> Any:
+    """The higher of two watermark positions (run.advance.concurrency-by-kind).
+
+    A standing position that is no watermark of the reached one's field counts for nothing: the table has just turned
+    incremental (run.advance.turning-incremental-on).
+    """
+    if reached is None:
+        return standing
+    if not isinstance(standing, dict) or standing.get("field") != reached["field"]:
+        return reached
+    return watermark(reached["field"], later(standing["at"], reached["at"]))
 
 
 def kind_of(*, incremental: str | None, declared: CursorKind) -> CursorKind:
