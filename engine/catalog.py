@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from engine.corpus import layout
 from engine.corpus.marker import tail
 from engine.history import History
-from engine.pipeline.table_run import caching
+from engine.pipeline.reconcile import caching
 from engine.runs import Runs
 from engine.sql import call
 

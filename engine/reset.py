@@ -14,8 +14,8 @@ from engine.corpus import drop as corpus
 from engine.corpus.commit import Terms, reposition
 from engine.corpus.marker import Committer, Marker, history, tail
 from engine.errors import ExecutionPending, PositionSpelling
+from engine.pipeline.reconcile import caching, scope_of
 from engine.pipeline.sources import open_source
-from engine.pipeline.table_run import caching, scope_of
 from engine.sql import call
 from engine.status import State
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from engine.cli import output, session
 from engine.cli.watching import watching
 from engine.clock import instant
+from engine.pipeline.reconcile import scope_of
 from engine.pipeline.runner import Outcome, Request, fire
-from engine.pipeline.table_run import scope_of
 from engine.shapes import FireState, RunStatus
 
 if TYPE_CHECKING:

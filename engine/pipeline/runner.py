@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from engine.errors import NOT_NOW, Config, ContextfulError, ExecutionLive
 from engine.fires import Fires, keyed_fire_id
+from engine.pipeline.reconcile import scope_of
 from engine.pipeline.stage import discard_ended
-from engine.pipeline.table_run import TableRun, Watcher, scope_of
+from engine.pipeline.table_run import TableRun, Watcher
 from engine.shapes import FireState, RunStatus
 
 if TYPE_CHECKING:

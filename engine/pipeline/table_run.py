@@ -12,24 +12,22 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from engine import cursors
-from engine.corpus.commit import Terms, commit
-from engine.corpus.marker import Committer, tail
 from engine.corpus.schema import Schema
 from engine.errors import (
     Canceled,
     ContextfulError,
     ExecutionSuperseded,
-    Refused,
     SchemaIncompatible,
     SnapshotIncomplete,
 )
 from engine.execution.steps import failure_of
 from engine.pipeline.manifest import own_secrets
+from engine.pipeline.publication import Publication
+from engine.pipeline.reconcile import caching, reconciled, scope_of
 from engine.pipeline.sources import open_source
 from engine.pipeline.stage import Stage
 from engine.pipeline.walk import Walk
 from engine.shapes import CursorKind, Pins, RunStatus, WriteMode, canonical_json
-from engine.sql import call
 
 if TYPE_CHECKING:
     from engine.corpus.marker import Marker
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
     from engine.pipeline.declaration import Table
     from engine.pipeline.source import Secrets
     from engine.pipeline.walk import Landing
-    from engine.ports import Call
     from engine.runs import RunRow
 
 
@@ -86,9 +83,8 @@ class TableRun:
         `CursorFieldMismatch`.
         """
         table, engine = self._table, self._engine
-        tail_marker = self._reconciled()
-        stored = tail_marker.position if tail_marker else None
-        floor = cursors.since(stored, table=table.name, field=table.incremental)
+        stored = self._position_of(reconciled(engine, table.name))
+        self._floor(stored)
         pins = Pins(table.content_hash, connector=self._source.connector, input_hash=canonical_json(stored))
         run = engine.new_run(
             run_id,
@@ -100,26 +96,42 @@ class TableRun:
         )
         held = engine.hold(scope_of(table.name), pins, run=run)
         self._watcher.opened(held.run)
-        row = self._land(held, tail_marker, stored=stored, floor=floor)
+        try:
+            # Another attempt may have committed and retired between the look above and the hold: now it stands still.
+            base = reconciled(engine, table.name)
+            walk, stage = self._prepared(held, base)
+        except Exception as raised:
+            held.release(held.ended(RunStatus.FAILED, failure=failure_of(raised)))
+            raise
+        row = self._land(walk, stage, held, base=base)
         self._watcher.closed(row)
         return row
 
-    def _land(self, held: Held, tail_marker: Marker | None, *, stored: Any, floor: Any) -> RunRow:
+    def _prepared(self, held: Held, base: Marker | None) -> tuple[Walk, Stage]:
+        stored = self._position_of(base)
         start = None if self._kind is CursorKind.MONOTONIC else stored
-        walk = Walk(self._table, self._source, held, self._secrets, self._engine.settings.guard, start, floor)
-        standing = tail_marker.schema if tail_marker else Schema()
-        stage = Stage(
-            self._engine.profile.scratch, run_id=held.attempt.run_id, table=self._table.name, standing=standing
-        )
+        guard, floor = self._engine.settings.guard, self._floor(stored)
+        walk = Walk(self._table, self._source, held, self._secrets, guard, start, floor)
+        standing = base.schema if base else Schema()
+        scratch = self._engine.profile.scratch
+        return walk, Stage(scratch, run_id=held.attempt.run_id, table=self._table.name, standing=standing)
+
+    def _land(self, walk: Walk, stage: Stage, held: Held, *, base: Marker | None) -> RunRow:
         progress = _Progress()
         try:
             self._stage_all(walk, stage, held, progress)
-            return self._publish(walk, stage, held, progress, tail_marker=tail_marker)
+            return self._publish(walk, stage, held, progress, base=base)
         except KeyboardInterrupt:
             self._fail(walk, stage, held, progress, failure=Canceled("interrupted"))
             raise
         except Exception as raised:  # every failure past run open is recorded on its row
             return self._fail(walk, stage, held, progress, failure=failure_of(raised))
+
+    def _position_of(self, marker: Marker | None) -> Any:
+        return marker.position if marker else None
+
+    def _floor(self, stored: Any) -> Any:
+        return cursors.since(stored, table=self._table.name, field=self._table.incremental)
 
     def _stage_all(self, walk: Walk, stage: Stage, held: Held, progress: _Progress) -> None:
         for landing in walk.landings():
@@ -142,53 +154,19 @@ class TableRun:
             progress.staging_failed = True
             raise
 
-    def _publish(
-        self, walk: Walk, stage: Stage, held: Held, progress: _Progress, *, tail_marker: Marker | None
-    ) -> RunRow:
+    def _publish(self, walk: Walk, stage: Stage, held: Held, progress: _Progress, *, base: Marker | None) -> RunRow:
         if self._table.write_mode is WriteMode.REPLACE and not progress.complete:
             raise SnapshotIncomplete(table=self._table.name)
-        terms = self._terms(walk, held, progress)
-        cached: tuple[Call, ...] = ()
-        rows, size = 0, 0
-        if self._publishes(stage, terms, tail_marker):
-            held.cancellation.check()
-            committed = commit(
-                self._engine.profile.objects,
-                terms,
-                stage=stage,
-                now=self._engine.profile.database.now,
-                check_owner=lambda: self._engine.owners.check(held.attempt),
-                hint=tail_marker.seq if tail_marker else 0,
-            )
-            cached = (caching(self._table.name, committed.marker),)
-            rows, size = committed.marker.rows, committed.marker.size
-        row = replace(held.ended(RunStatus.SUCCESS), **self._counts(walk, progress), rows=rows, bytes=size)
-        held.retire(row, also=cached)
+        publication = Publication(self._engine, self._table, self._kind, held, base)
+        committed = publication.publish(stage, position=self._position(walk, progress))
+        row = replace(held.ended(RunStatus.SUCCESS), **self._counts(walk, progress), rows=0, bytes=0)
+        if committed is None:
+            held.retire(row)
+        else:
+            marker = committed.marker
+            held.retire(replace(row, rows=marker.rows, bytes=marker.size), also=(caching(self._table.name, marker),))
         stage.discard()
-        return row
-
-    def _publishes(self, stage: Stage, terms: Terms, tail_marker: Marker | None) -> bool:
-        """Whether there is anything to commit: rows, a replacement, or a position that moved."""
-        stored = tail_marker.position if tail_marker else None
-        return bool(stage.parts) or terms.mode is WriteMode.REPLACE or terms.position != stored
-
-    def _terms(self, walk: Walk, held: Held, progress: _Progress) -> Terms:
-        table, attempt = self._table, held.attempt
-        by = Committer(
-            run_id=attempt.run_id,
-            commit_id=attempt.run_id,
-            execution_id=attempt.execution_id,
-            site_id=self._engine.settings.site_id,
-        )
-        return Terms(
-            table.name,
-            by,
-            self._kind,
-            position=self._position(walk, progress),
-            mode=table.write_mode,
-            primary_key=table.primary_key,
-            higher=cursors.later_position,
-        )
+        return held.run
 
     def _position(self, walk: Walk, progress: _Progress) -> Any:
         """The position to commit: the frontier of a watermark, else what the source's last pull carried."""
@@ -229,41 +207,3 @@ class TableRun:
             "not_admitted": walk.counts.not_admitted,
             "masked": walk.counts.masked,
         }
-
-    def _reconciled(self) -> Marker | None:
-        """The table's newest marker, the catalog brought up to it (run.own.marker-reconciles).
-
-        A crash between marker and catalog leaves the owner of committed rows pending; replaying it would land them
-        again, so the final marker of its execution retires it first.
-        """
-        db, table = self._engine.profile.database, self._table.name
-        rows = db.run(call("read_cursor", table_name=table))[0]
-        cached = rows[0][1] if rows else 0
-        newest = tail(self._engine.profile.objects, table, hint=cached)
-        if newest is None or newest.seq <= cached:
-            return newest
-        owner = self._engine.owners.read(scope_of(table))
-        if owner is not None and newest.by.final and owner.execution_id == newest.by.execution_id:
-            try:
-                self._engine.owners.withdraw(owner)
-            except Refused:
-                return newest  # its attempt is alive and about to retire itself
-        db.run(caching(table, newest))
-        return newest
-
-
-def scope_of(table: str) -> str:
-    """The owner scope of a live table."""
-    return f"table:{table}"
-
-
-def caching(table: str, marker: Marker) -> Call:
-    """Return the statement that caches `marker` as the table's newest position."""
-    return call(
-        "cache_position",
-        table_name=table,
-        seq=marker.seq,
-        commit_id=marker.by.commit_id,
-        kind=marker.cursor_kind,
-        position=None if marker.position is None else canonical_json(marker.position),
-    )
