@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
 START: Final = 1_800_000_000_000
 
+MANY: Final = 5_000
+"""Waits after which a test is told that what it waits for never comes."""
+
 
 class SettableClock:
     """An `engine.clock.Clock` whose waits cost no time: each moves the instant by what it waited for.
@@ -36,6 +39,7 @@ class SettableClock:
     def wait(self, event: threading.Event, milliseconds: float) -> bool:
         with self._lock:
             self.waits.append(milliseconds)
+            assert len(self.waits) < MANY, "waits without end"
             interruption, self._interruption = self._interruption, None
             if interruption:
                 raise interruption

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
 
 import pytest
@@ -188,10 +188,10 @@ def test_sweeps_that_race_with_records_take_nothing_that_is_referenced(store: St
     with ThreadPoolExecutor(3) as pool:
         sweeping = pool.submit(sweep)
         recording = [pool.submit(record, journals[number], number * 6) for number in range(2)]
-        for one in recording:
-            one.result(30)
+        wait(recording, timeout=30)
         done.set()
-        sweeping.result(30)
+        for one in (*recording, sweeping):
+            one.result(30)
 
     found = store.entries(held.attempt.execution_id)
     assert len(found) == 12

@@ -269,3 +269,19 @@ def test_sweeping_waits_for_whoever_is_placing_a_blob(store: Store, monkeypatch:
 
     with Tree(store.root).placing(), pytest.raises(StorageBusy):
         store.here.profile.journal.sweep(older_than=1 << 50)
+
+
+@pytest.mark.clause("run.journal.blob-sweep")
+def test_only_a_value_that_needs_a_blob_waits_for_a_sweep(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = store.held()
+    claimed(store, held)
+    claimed(store, held, "small")
+    monkeypatch.setattr(trees, "PATIENCE_S", 0.05)
+
+    with Tree(store.root).sweeping():
+        record(store, held, b"1", "small")
+        with pytest.raises(StorageBusy):
+            record(store, held, LARGE)
+
+    record(store, held, LARGE)
+    assert store.recorded(held.attempt.execution_id) == ["one", "small"]
