@@ -6,7 +6,7 @@ import importlib
 
 import pytest
 
-from tests.model.replay import Restart
+from tests.model.replay import OPEN, Restart
 
 
 class NoPause:
@@ -20,6 +20,13 @@ def _no_real_pauses(monkeypatch):
         module = importlib.import_module(name)
         if hasattr(module, "pauses"):
             monkeypatch.setattr(module, "pauses", lambda **_: NoPause())
+
+
+@pytest.fixture(autouse=True)
+def _stores_are_closed():
+    yield
+    while OPEN:
+        OPEN.pop().close()
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -97,6 +97,7 @@ class Store:
         self._turns: dict[Any, Turn] = {}
         self._acts: dict[Any, tuple[Rows, Any]] = {}
         self._rows = self.empty = self._read()
+        OPEN.append(self)
 
     def run(self, *calls: Call) -> list[Any]:
         """Run a batch."""
@@ -167,6 +168,10 @@ class Store:
     def _read(self) -> Rows:
         held = tuple(tuple(self._connection.execute(f"SELECT * FROM {table} ORDER BY 1")) for table in self.tables)
         return self._known.setdefault(held, Rows(held))
+
+
+OPEN: list[Store] = []
+"""The stores a test has opened; they are closed after it."""
 
 
 class Script:
