@@ -14,7 +14,7 @@ from engine.corpus import drop as corpus
 from engine.corpus.commit import Terms, reposition
 from engine.corpus.marker import Committer, Marker, history, tail
 from engine.errors import ExecutionPending, PositionSpelling
-from engine.pipeline.reconcile import caching, scope_of
+from engine.pipeline.reconcile import caching, reconciled, scope_of
 from engine.pipeline.sources import open_source
 from engine.sql import call
 from engine.status import State
@@ -39,7 +39,11 @@ class Standing:
 
 
 def standing(engine: Engine, table: str) -> Standing:
-    """Where `table` stands. Raise `ExecutionPending` while an execution of it is unfinished."""
+    """Where `table` stands. Raise `ExecutionPending` while an execution of it is unfinished.
+
+    One whose final commit stands is finished, however its process ended: it is retired here.
+    """
+    reconciled(engine, table)
     refuse_pending(engine, table)
     markers = list(history(engine.profile.objects, table))
     return Standing(table, markers[-1] if markers else None, sum(marker.rows for marker in markers))

@@ -12,6 +12,7 @@ from engine.cli.watching import Lines, Pace
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
+    from engine.errors import ContextfulError
     from engine.pipeline.walk import Landing
     from engine.runs import RunRow
 
@@ -54,6 +55,12 @@ class Live(Lines):
         self._progress()
         if self._task is not None:
             self._progress_bar.update(self._task, total=1, completed=1)
+
+    def retrying(self, step: str, attempt: int, failure: ContextfulError, delay_ms: int) -> None:
+        """Count a retry, and name what is waited out: a line has no room for more."""
+        self._pace.retries += 1
+        self._pace.waiting = f"{step} attempt {attempt}: {type(failure).__name__}, again in {delay_ms / 1000:.1f} s"
+        self._progress()
 
     def _progress(self) -> None:
         if self._task is not None and self._run is not None:

@@ -82,17 +82,25 @@ def told(manifest: Path, *, manners: Manners, real_time: bool) -> Story:
     The second process's clock stands 31 s ahead, so that nobody waits for the dead run's lease; with `real_time` it
     waits. Raise `InitRefused` where a manifest stands already, `Permanent` when a child does not do its part.
     """
-    if manifest.exists():
-        raise InitRefused(file=str(manifest), reason="it is already there, and no file is overwritten")
-    manifest.parent.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     with DemoApi(manners=manners) as api:
-        manifest.write_text(_MANIFEST.format(url=api.url), encoding="utf-8")
+        _write(manifest, _MANIFEST.format(url=api.url))
         _killed_half_way(manifest, api)
         before = api.asked()
         run = _resumed(manifest, real_time=real_time)
         after = api.asked()[len(before) :]
     return Story(manifest, before, after, run, _distinct(manifest), time.monotonic() - began)
+
+
+def _write(manifest: Path, text: str) -> None:
+    try:
+        manifest.parent.mkdir(parents=True, exist_ok=True)
+        with manifest.open("x", encoding="utf-8") as fresh:
+            fresh.write(text)
+    except FileExistsError:
+        raise InitRefused(file=str(manifest), reason="it is already there, and no file is overwritten") from None
+    except OSError as error:
+        raise InitRefused(file=str(manifest), reason=error.strerror or str(error)) from error
 
 
 def _killed_half_way(manifest: Path, api: DemoApi) -> None:

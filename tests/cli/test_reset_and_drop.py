@@ -7,10 +7,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from engine.cli import session
+from engine.clock import SystemClock
 from tests.cli.conftest import ORDERS
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Shell
+
+
+class Died(BaseException):
+    """The end of a process."""
+
+
+def died(*_: object, **__: object) -> None:
+    raise Died
 
 
 class Terminal(io.StringIO):
@@ -103,6 +113,21 @@ def test_both_verbs_refuse_while_an_execution_is_unfinished(stuck: Shell, verb: 
     assert ended.error["execution_id"] == pending["execution_id"]
     assert f"contextful run rewind {pending['execution_id']} --reason TEXT --force" in ended.err
     assert stuck.json("read", "SELECT count(*) FROM orders")["rows"] == [[2]]
+
+
+def test_an_execution_that_died_after_its_commit_is_finished(shell: Shell) -> None:
+    shell.orders()
+    with shell.monkeypatch.context() as patched:
+        patched.setattr("engine.owners.Owners.retire", died)
+        with pytest.raises(Died):
+            shell("pipeline", "run", "orders")
+    session.clock.set(SystemClock(31_000))
+    assert len(shell.json("status")["pending"]) == 1
+
+    assert shell("pipeline", "reset", "orders", "--yes").code == 0
+
+    assert shell.json("status")["pending"] == []
+    assert shell.json("pipeline", "run", "orders")["runs"][0]["rows"] == 2
 
 
 def test_a_dropped_table_starts_from_nothing(landed: Shell) -> None:
