@@ -33,7 +33,7 @@ def run(name: str, *arguments: str, environ: Mapping[str, str] | None = None) ->
 
 
 def opened(profile_name: str, root: str) -> Engine:
-    profile = open_profile(profile_name, Path(root), clock=SystemClock(), environ={})
+    profile = open_profile(profile_name, Path(root), clock=SystemClock(), environ=os.environ)
     return Engine(profile, Settings(PROJECT, "site-1"))
 
 

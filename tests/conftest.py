@@ -10,11 +10,11 @@ from tests.clocks import SettableClock
 from tests.stores import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-PROFILES: Final = ("sqlite", "file")
-"""The profiles whose adapters keep the same promises. A new one joins here."""
+PROFILES: Final[dict[str, Callable[[], dict[str, str]]]] = {"sqlite": dict, "file": dict}
+"""The profiles whose adapters keep the same promises, and what gives each the settings of a fresh store."""
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def clock() -> SettableClock:
 @pytest.fixture(params=PROFILES)
 def blank(request: pytest.FixtureRequest, tmp_path: Path, clock: SettableClock) -> Iterator[Store]:
     """A store nobody has initialized."""
-    store = Store(request.param, tmp_path / "project", clock)
+    store = Store(request.param, tmp_path / "project", clock, PROFILES[request.param])
     yield store
     store.close()
 

@@ -36,7 +36,12 @@ class Store:
     profile_name: str
     root: Path
     clock: SettableClock
+    settings: Callable[[], dict[str, str]]
+    environ: dict[str, str] = field(init=False)
     opened: list[Callable[[], None]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.environ = self.settings()
 
     def initialized(self) -> Store:
         profile = self.profile()
@@ -44,7 +49,7 @@ class Store:
         return self
 
     def profile(self, *, clock: Clock | None = None) -> Profile:
-        profile = open_profile(self.profile_name, self.root, clock=clock or self.clock, environ={})
+        profile = open_profile(self.profile_name, self.root, clock=clock or self.clock, environ=self.environ)
         self.opened.append(profile.close)
         return profile
 
@@ -104,7 +109,7 @@ class Store:
 
     def twin(self, name: str) -> Store:
         """A second store of the same kind, at the same instant, that nothing has happened in."""
-        twin = Store(self.profile_name, self.root.with_name(name), type(self.clock)()).initialized()
+        twin = Store(self.profile_name, self.root.with_name(name), type(self.clock)(), self.settings).initialized()
         self.opened.append(twin.close)
         return twin
 

@@ -26,7 +26,7 @@ def after_the_lapse(store: Store) -> Engine:
 
 @pytest.mark.clause("run.own.unclosed-execution", "run.journal.claim-takeover")
 def test_a_host_execution_killed_mid_third_replays_two_steps_and_runs_the_third(store: Store) -> None:
-    child = children.run("dies_in_the_third_step", store.profile_name, str(store.root))
+    child = children.run("dies_in_the_third_step", store.profile_name, str(store.root), environ=store.environ)
     assert child.returncode == -signal.SIGKILL, child.stderr
 
     engine = after_the_lapse(store)
@@ -42,7 +42,7 @@ def test_a_host_execution_killed_mid_third_replays_two_steps_and_runs_the_third(
 
 
 def test_what_a_change_left_half_written_is_no_entry(store: Store) -> None:
-    child = children.run("dies_in_the_third_step", store.profile_name, str(store.root))
+    child = children.run("dies_in_the_third_step", store.profile_name, str(store.root), environ=store.environ)
     assert child.returncode == -signal.SIGKILL, child.stderr
     engine = after_the_lapse(store)
     execution = store.open("index-42", engine=engine)
