@@ -80,6 +80,12 @@ def admit(clocks: Sequence[Any], *, floor: Any, table: str, field: str, place: s
     return _split(clocks, ranks, bar=bar)
 
 
+def comparable(one: Any, other: Any) -> bool:
+    """Whether two clock values have an order: both of one kind, or one of them None, which is below all."""
+    ranks = [rank(value) for value in (one, other) if value is not None]
+    return None not in ranks and len({ranked[0] for ranked in ranks if ranked}) < 2
+
+
 def later(ours: Any, theirs: Any) -> Any:
     """The higher of two clock values; None is below all (run.advance.frontier).
 
@@ -112,18 +118,25 @@ def kind_of(*, incremental: str | None, declared: CursorKind) -> CursorKind:
 
 
 def stored(value: Any) -> Any:
-    """A clock value as JSON: what Arrow gives as moments and decimals becomes text and numbers again."""
+    """A clock value as JSON: what Arrow gives as moments and decimals becomes text and numbers again.
+
+    A decimal of more digits than a float keeps becomes the next float below it, so that no row above it is passed over.
+    """
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else str(value)
+        return int(value) if value == value.to_integral_value() else _float_below(value)
     return value
 
 
 def rank(value: Any) -> Rank | None:
-    """The rank of one clock value; None for what has no order: null, truth values, NaN, empty text, nested values."""
+    """The rank of one clock value; None for what has no order: null, truth values, empty text, nested values.
+
+    Nor have NaN and the infinities, which no position could hold. A float counts as the digits it is written with,
+    as a decimal beside it does.
+    """
     if isinstance(value, str):
         return _text_rank(value) if value else None
     if isinstance(value, bool) or value is None:
@@ -131,7 +144,7 @@ def rank(value: Any) -> Rank | None:
     if isinstance(value, int | Decimal):
         return "number", value
     if isinstance(value, float):
-        return None if math.isnan(value) else ("number", value)
+        return ("number", Decimal(repr(value))) if math.isfinite(value) else None
     if isinstance(value, datetime):
         return _text_rank(str(stored(value)))
     if isinstance(value, date):
@@ -143,6 +156,12 @@ def shown(value: Any) -> str:
     """A clock value as an error shows it."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _float_below(value: Decimal) -> float:
+    """`value` as a float where its digits fit one, else the next float below it."""
+    near = float(value)
+    return near if Decimal(repr(near)) <= value else math.nextafter(near, -math.inf)
 
 
 def _split(clocks: Sequence[Any], ranks: Sequence[Any], *, bar: Any) -> Admission:

@@ -29,6 +29,9 @@ from engine.pipeline.convert import converter, finer_than_stored, json_text, spe
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+UNDECLARED: Final = "not declared"
+"""What a column stands as that needs a declaration."""
+
 _SHOWN_CHARACTERS: Final = 60
 
 
@@ -202,7 +205,7 @@ def _mixture(values: Sequence[Any], *, site: Site) -> StoreSchemaIncompatible:
         if value is None or any({*before, kind} <= together for together, _ in _LANDINGS):
             before |= {kind} - {"null"}
             continue
-        standing = " and ".join(sorted(before)) or "not declared"
+        standing = " and ".join(sorted(before)) or UNDECLARED
         return site.refusal(standing, f"{kind} {shown(value)}", row=row)
     raise AssertionError("a column of one kind is no mixture")
 

@@ -46,7 +46,7 @@ def land(values: Column, *, logical: str | None, site: Site) -> Landing | None:
     try:
         own = folded_type(values.type)
     except ValueError as problem:
-        raise site.refusal(logical or "not declared", str(problem)) from None
+        raise site.refusal(logical or columns.UNDECLARED, str(problem)) from None
     if own is None or own == "json":
         return _through_python(array, source=values.type, logical=logical, site=site)
     landing = _folded(array, own, site=site)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from engine import cursors
-from engine.errors import CursorPositionUnorderable, SourceLoop, SourceShape
+from engine.errors import SourceLoop, SourceShape
+from engine.pipeline import clocks
 from engine.pipeline.recording import PullMeta, decode, encode
 from engine.pipeline.shape import shape
 from engine.pipeline.source import Ask
@@ -136,8 +137,9 @@ class Walk:
         position, masked = self.guard.position(pull.position)
         self.counts.masked += masked
         declared = pull.types | {name: c.type for name, c in self.table.columns.items() if c.type}
-        shaped = shape(pull.rows, declared=declared, table=self.table.name, place=place)
-        verdict = self._judged(shaped.batch, place=place)
+        with clocks.refusing_mixtures(self.table):
+            shaped = shape(pull.rows, declared=declared, table=self.table.name, place=place)
+        verdict = clocks.judged(shaped, table=self.table, floor=self.floor, frontier=self.frontier, place=place)
         meta = PullMeta(
             position=position,
             more=pull.more,
@@ -153,16 +155,6 @@ class Walk:
         guarded, masked = self.guard.batch(self._admitted(shaped.batch, verdict))
         self.counts.masked += masked
         return guarded, meta
-
-    def _judged(self, batch: pa.RecordBatch, *, place: str) -> Admission | None:
-        """Which rows are at or after the floor (run.advance.inclusive-boundary); None without a watermark."""
-        clock, table = self.table.incremental, self.table.name
-        if clock is None or batch.num_rows == 0:
-            return None
-        if clock not in batch.schema.names:
-            raise CursorPositionUnorderable(table=table, field=clock, found="no value in any row", place=place)
-        clocks = batch.column(clock).to_pylist()
-        return cursors.admit(clocks, floor=self.floor, table=table, field=clock, place=place)
 
     def _admitted(self, batch: pa.RecordBatch, verdict: Admission | None) -> pa.RecordBatch:
         """The rows that land; what lies below the floor is counted."""

@@ -280,3 +280,14 @@ def test_turning_incremental_on_starts_from_none_and_lands_the_window_once_more(
     assert (row.error, row.rows, row.not_admitted) == (None, 2, 0)
     assert shop.feed.asks[-1].since is None
     assert shop.marker().position == {"field": "at", "at": day(2)}
+
+
+@pytest.mark.clause("run.advance.turning-incremental-on")
+def test_a_window_still_empty_after_turning_incremental_on_commits_nothing(shop: Shop) -> None:
+    shop.feed.serves(orders(1))
+    shop.run()
+    shop.feed.serves([])
+
+    assert [shop.run(incremental="at").status for _ in range(2)] == [RunStatus.SUCCESS] * 2
+
+    assert (shop.marker().seq, shop.marker().position) == (1, 1)
