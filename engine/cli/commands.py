@@ -1,76 +1,76 @@
-"""Every command by its name."""
+"""Every command by its name, and the function behind it, loaded when it is asked for."""
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
 import typer
 
-from engine.cli import demo, init, pipeline, pipeline_run, preview, read, reset, rewind, run_history, status, storage
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+PURPOSE: Final = "Data pipelines that survive crashes, lost answers and replaced machines."
+
+COMMANDS: Final = {"init": "init:init", "read": "read:read", "status": "status:status", "demo": "demo:demo"}
+"""The commands of no group: module and function."""
+
+GROUPS: Final = {
+    "pipeline": (
+        "Check, try and run the pipelines of the manifest.",
+        {
+            "validate": "pipeline:validate",
+            "list": "pipeline:show",
+            "preview": "preview:preview",
+            "run": "pipeline_run:run",
+            "reset": "reset:reset",
+        },
+    ),
+    "table": ("The tables of the corpus.", {"drop": "reset:drop"}),
+    "run": (
+        "The history of runs, and the end of those that are stuck.",
+        {
+            "list": "run_history:show",
+            "show": "run_history:one",
+            "export": "run_history:export",
+            "rewind": "rewind:rewind",
+        },
+    ),
+    "storage": ("The store: state and corpus.", {"initialize": "storage:initialize", "check": "storage:check"}),
+    "catalog": ("The catalog, a cache of what the corpus holds.", {"rebuild": "storage:rebuild"}),
+}
+"""Purpose and commands of each group."""
 
 
-def application() -> typer.Typer:
-    """The command line."""
-    app = _group("Data pipelines that survive crashes, lost answers and replaced machines.")
-    app.command("init")(init.init)
-    app.command("read")(read.read)
-    app.command("status")(status.status)
-    app.command("demo")(demo.demo)
-    app.add_typer(_pipeline(), name="pipeline")
-    app.add_typer(_table(), name="table")
-    app.add_typer(_run(), name="run")
-    app.add_typer(_storage(), name="storage")
-    app.add_typer(_catalog(), name="catalog")
+def application(first: str | None = None) -> typer.Typer:
+    """The command line, or as much of it as a command line that begins with the word `first` can ask for."""
+    asked = first if first in COMMANDS or first in GROUPS else None
+    app = _group(PURPOSE, {name: place for name, place in COMMANDS.items() if asked in {None, name}})
+    for name, (purpose, commands) in GROUPS.items():
+        if asked in {None, name}:
+            app.add_typer(_group(purpose, commands), name=name)
     return app
 
 
-def _pipeline() -> typer.Typer:
-    group = _group("Check, try and run the pipelines of the manifest.")
-    group.command("validate")(pipeline.validate)
-    group.command("list")(pipeline.show)
-    group.command("preview")(preview.preview)
-    group.command("run")(pipeline_run.run)
-    group.command("reset")(reset.reset)
-    return group
-
-
-def _table() -> typer.Typer:
-    group = _group("The tables of the corpus.")
-    group.callback()(_alone)
-    group.command("drop")(reset.drop)
-    return group
-
-
-def _run() -> typer.Typer:
-    group = _group("The history of runs.")
-    group.command("list")(run_history.show)
-    group.command("show")(run_history.one)
-    group.command("export")(run_history.export)
-    group.command("rewind")(rewind.rewind)
-    return group
-
-
-def _storage() -> typer.Typer:
-    group = _group("The store: state and corpus.")
-    group.command("initialize")(storage.initialize)
-    group.command("check")(storage.check)
-    return group
-
-
-def _catalog() -> typer.Typer:
-    group = _group("The catalog, a cache of what the corpus holds.")
-    group.callback()(_alone)
-    group.command("rebuild")(storage.rebuild)
-    return group
-
-
-def _alone() -> None:
-    """Keep a group of one command a group: Typer would fold it into its command."""
-
-
-def _group(purpose: str) -> typer.Typer:
-    return typer.Typer(
+def _group(purpose: str, commands: Mapping[str, str]) -> typer.Typer:
+    group = typer.Typer(
         help=purpose,
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
+    group.callback()(_alone)
+    for name, place in commands.items():
+        group.command(name)(_function(place))
+    return group
+
+
+def _function(place: str) -> Callable[..., Any]:
+    module, _, name = place.partition(":")
+    function: Callable[..., Any] = getattr(import_module(f"engine.cli.{module}"), name)
+    return function
+
+
+def _alone() -> None:
+    """Keep a group of one command a group: Typer would fold it into its command."""

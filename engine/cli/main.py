@@ -46,7 +46,7 @@ def _ran(arguments: list[str]) -> int:
     json = _wants_json(arguments)
     try:
         # Not the parser's own main: it turns interrupts and broken pipes into exits of its own making.
-        command = typer.main.get_command(application())
+        command = typer.main.get_command(application(next(iter(arguments), None)))
         with command.make_context("contextful", arguments) as context:
             result = command.invoke(context)
     except BrokenPipeError:
