@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import time
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -74,6 +75,19 @@ class JumpingClock(SystemClock):
         return super().now() + (self._jumps.pop(0) if len(self._jumps) > 1 else self._jumps[0])
 
 
+class SleeperClock(SystemClock):
+    """The machine's clock, `slept_ms` further once the process was stopped and continued."""
+
+    def __init__(self, offset_ms: int, *, slept_ms: int) -> None:
+        super().__init__(offset_ms)
+        self._slept = 0
+        signal.signal(signal.SIGCONT, lambda *_: setattr(self, "_slept", slept_ms))
+
+    def now(self) -> int:
+        """The instant, as everybody else has it."""
+        return super().now() + self._slept
+
+
 def warm(folder: Path) -> None:
     """Import what a run imports late, and load a manifest and a client once: the children are spared it."""
     (folder / "contextful.toml").write_text(WARMING, encoding="utf-8")
@@ -87,7 +101,11 @@ def warm(folder: Path) -> None:
 def project_of(job: Job) -> Project:
     """The project a job is about, its clock where the job says."""
     offset = job.get("offset_ms", 0)
-    clock = JumpingClock(offset, jumps=job["jumps"]) if job.get("jumps") else SystemClock(offset)
+    clock = SystemClock(offset)
+    if "jumps" in job:
+        clock = JumpingClock(offset, jumps=job["jumps"])
+    elif "slept_ms" in job:
+        clock = SleeperClock(offset, slept_ms=job["slept_ms"])
     environ = {PROFILE: job["profile"]}
     return Project.find(Path(job["root"]) / "contextful.toml", environ=environ, clock=clock)
 

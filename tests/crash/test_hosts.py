@@ -85,7 +85,7 @@ def _is_retired(scene: Scene, before: list[str]) -> bool:
 @pytest.mark.clause("run.journal.current-owner", "run.journal.claim-takeover")
 def test_a_holder_stopped_in_an_effect_and_taken_over_records_nothing(stagehand: Stagehand, profile: str) -> None:
     scene = stagehand.scene(KEYLESS, profile)
-    first = scene.start(**steps(scene, within="charge", signal=signal.SIGSTOP))
+    first = scene.start(**steps(scene, within="charge", signal=signal.SIGSTOP, slept_ms=2 * LEASE_AND_A_BIT_MS))
     first.stopped()
     taker = scene.finished(**steps(scene, leases=1, once=True))
     sent = posts(scene)
@@ -96,7 +96,7 @@ def test_a_holder_stopped_in_an_effect_and_taken_over_records_nothing(stagehand:
     assert first.result["refusals"][0]["name"] == "ExecutionSuperseded"
     assert [value["number"] for value in taker["values"]] == [1, 2, 1]
     assert posts(scene) == sent == ["reserve", "charge", "charge", "ship"], "the late one sends nothing more"
-    again = scene.finished(**steps(scene, leases=2, once=True))
+    again = scene.finished(**steps(scene, leases=3, once=True))
     assert again["values"] == taker["values"], "what the taker recorded stands"
     look = scene.finished("look")
     statuses = {run["run_id"]: run["status"] for run in look["runs"]}
@@ -109,7 +109,7 @@ def test_a_holder_stopped_in_its_very_first_effect_and_taken_over_records_nothin
     stagehand: Stagehand, profile: str
 ) -> None:
     scene = stagehand.scene(KEYLESS, profile)
-    first = scene.start(**steps(scene, within="reserve", signal=signal.SIGSTOP))
+    first = scene.start(**steps(scene, within="reserve", signal=signal.SIGSTOP, slept_ms=2 * LEASE_AND_A_BIT_MS))
     first.stopped()
     taker = scene.finished(**steps(scene, leases=1, once=True))
 
@@ -118,4 +118,4 @@ def test_a_holder_stopped_in_its_very_first_effect_and_taken_over_records_nothin
     assert first.ended() == 1
     assert first.result["refusals"][0]["name"] == "ExecutionSuperseded"
     assert posts(scene) == ["reserve", *LABELS]
-    assert scene.finished(**steps(scene, leases=2, once=True))["values"] == taker["values"]
+    assert scene.finished(**steps(scene, leases=3, once=True))["values"] == taker["values"]

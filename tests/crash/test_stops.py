@@ -29,7 +29,7 @@ def test_a_process_stopped_before_its_marker_lands_nothing_once_it_is_taken_over
     stagehand: Stagehand, play: Play, at: str, profile: str
 ) -> None:
     scene = stagehand.scene(play, profile)
-    first = scene.start(at=at, signal=signal.SIGSTOP)
+    first = scene.start(at=at, signal=signal.SIGSTOP, slept_ms=2 * LEASE_AND_A_BIT_MS)
     first.stopped()
     assert scene.finished(offset_ms=LEASE_AND_A_BIT_MS)["exit"] == 0
 
@@ -47,7 +47,7 @@ def test_a_process_stopped_after_its_marker_keeps_its_rows_and_learns_that_it_wa
     stagehand: Stagehand, profile: str
 ) -> None:
     scene = stagehand.scene(KEYLESS, profile)
-    first = scene.start(at=AFTER_THE_MARKER, signal=signal.SIGSTOP)
+    first = scene.start(at=AFTER_THE_MARKER, signal=signal.SIGSTOP, slept_ms=2 * LEASE_AND_A_BIT_MS)
     first.stopped()
     taker = scene.finished(offset_ms=LEASE_AND_A_BIT_MS)
 
