@@ -71,11 +71,16 @@ class Outbound:
     @cached_property
     def client(self) -> httpx.Client:
         """The execution's client: no redirects by itself, no proxies of the environment, kept open between pulls."""
-        import httpx  # noqa: PLC0415 - a run without requests does not pay for the import
+        # Imported here: a run without requests does not pay for it.
+        import httpx  # noqa: PLC0415
+
+        from engine.execution.transports import LateTls, plain  # noqa: PLC0415
 
         return httpx.Client(
             follow_redirects=False,
             trust_env=False,
+            transport=LateTls(),
+            mounts={"http://": plain()},
             event_hooks={"request": [self._named], "response": [self._noted]},
         )
 
