@@ -19,6 +19,7 @@ from engine.errors import (
     ExecutionPinMismatch,
     ExecutionSuperseded,
     Refused,
+    RunIdUsed,
 )
 from engine.runs import closing, inserting, opening
 from engine.shapes import Attempt, Pins, RunStatus
@@ -70,19 +71,20 @@ class Owners:
         """Hold `scope` for the attempt `run`: afresh, or resuming what is pending under the same pins.
 
         Raise `ExecutionLive` naming the attempt whose lease still runs, `ExecutionPinMismatch` when the pending owner
-        holds other pins; either way `run` is recorded failed and joins nothing (run.own.live-owner).
+        holds other pins; either way `run` is recorded failed and joins nothing (run.own.live-owner). Raise `RunIdUsed`,
+        and record nothing, when an earlier attempt has the id of `run`.
         """
         fresh = self._chance.execution_id()
         pinned = {"scope": scope, "pins": pins.text, "plan_ref": pins.plan_ref, "input_hash": pins.input_hash}
         claimed = {"run_id": run.run_id, "holder": holder, "execution_id": fresh}
         self._journal.recollect()
-        _, _, rows, _ = self._db.run(
+        owner = self._opened(
             call("open_owner", **pinned, **claimed),
             call("take_owner", **pinned, **claimed),
             call("read_owner", scope=scope),
             opening(run, scope=scope, holder=holder),
+            run_id=run.run_id,
         )
-        owner = Owner(*rows[0])
         attempt = Attempt(scope, owner.execution_id, run.run_id, holder)
         if owner.attempt == run.run_id or (owner.finished_at and owner.pins == pins.text):
             return Opened(owner, attempt, resumed=owner.execution_id != fresh)
@@ -141,6 +143,15 @@ class Owners:
     def end_lease(self, attempt: Attempt) -> None:
         """Stamp a dropped handle's lease with its own end: it is renewed no more (run.own.unclosed-execution)."""
         self._db.run(call("end_lease", scope=attempt.scope, run_id=attempt.run_id))
+
+    def _opened(self, *opening: Call, run_id: str) -> Owner:
+        try:
+            _, _, rows, _ = self._db.run(*opening)
+        except Refused as refusal:
+            if "runs.run_id" in refusal.constraint:
+                raise RunIdUsed(run_id=run_id) from refusal
+            raise
+        return Owner(*rows[0])
 
     def _end(self, attempt: Attempt, last: Call, *, run: RunRow, also: Sequence[Call], collects: bool = True) -> None:
         collected = self._journal.collection(attempt.execution_id) if collects else ()

@@ -70,6 +70,26 @@ class TableUnknown(NamedError, Config):
 
 
 @named
+class DestinationUnknown(NamedError, Config):
+    """A step names a destination that the manifest does not declare; `known` names those it does."""
+
+    destination: str
+    step: str
+    known: str
+    says = "step {step} goes to the destination {destination!r}, which the manifest does not declare"
+    remedy = "declare it as a [[destination]]; declared: {known}"
+
+
+@named
+class RunIdUsed(NamedError, Config):
+    """A run of that id is recorded already: an id names one attempt."""
+
+    run_id: str
+    says = "the run id {run_id!r} is used: an earlier attempt is recorded under it"
+    remedy = "choose another, or leave it out to have one drawn"
+
+
+@named
 class RunUnknown(NamedError, Config):
     """No run of that id is recorded."""
 

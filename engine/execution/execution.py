@@ -7,7 +7,14 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from engine.errors import AwakeableTimedOut, Canceled, ContextfulError, ExecutionSuperseded, JoinFailed
+from engine.errors import (
+    AwakeableTimedOut,
+    Canceled,
+    ContextfulError,
+    DestinationUnknown,
+    ExecutionSuperseded,
+    JoinFailed,
+)
 from engine.execution import values
 from engine.execution.branch import Branch
 from engine.execution.steps import failure_of
@@ -88,10 +95,10 @@ class Execution:
         `effect` takes a `Call` and returns JSON or bytes; known secrets in what it returns are masked before recording,
         and the recorded value is what this returns, the first time as on every replay. A failure it raises is retried
         by `schedule` where its tag allows. Raise `StepFailed` when the failure stands, `ValueUnsupported` for a value
-        or input that is neither JSON nor bytes.
+        or input that is neither JSON nor bytes, `DestinationUnknown` before anything is done.
         """
         key = EntryKey(self.execution_id, label, values.input_hash(input, step=label))
-        declared = self._destinations[destination] if destination else None
+        declared = self._declared(destination, step=label) if destination else None
         outcome = self._held.steps.run(
             key,
             partial(self._perform, label, effect, admitted=declared is not None),
@@ -175,6 +182,13 @@ class Execution:
             self.close(failure=failure_of(raised))
         else:
             self.close(failure=Canceled("interrupted"))
+
+    def _declared(self, destination: str, *, step: str) -> Destination:
+        try:
+            return self._destinations[destination]
+        except KeyError:
+            known = ", ".join(sorted(self._destinations)) or "none"
+            raise DestinationUnknown(destination=destination, step=step, known=known) from None
 
     def _perform(self, label: str, effect: Callable[[Call], Any], call: Call, *, admitted: bool) -> bytes:
         if not admitted:
