@@ -67,6 +67,17 @@ class Store:
         self.opened.append(engine.keeper.stop)
         return engine
 
+    def stalled(self) -> Engine:
+        """An engine that renews nothing, as a process does that hangs or is gone: its keeper's clock stands."""
+        engine = self.engine()
+        engine.keeper._clock = type(self.clock)(self.clock.now())
+        return engine
+
+    def wake(self, engine: Engine) -> None:
+        """Let a stalled engine's keeper see what time it is."""
+        engine.keeper._clock = self.clock
+        engine.keeper.wake()
+
     @property
     def here(self) -> Engine:
         """The engine of tests that need one only."""
@@ -82,8 +93,8 @@ class Store:
         return execution
 
     def elsewhere(self, scope: str = "job", **options: Any) -> Execution:
-        """Open `scope` in another process, in effect."""
-        return self.open(scope, engine=self.engine(), **options)
+        """Open `scope` in another process, in effect; its lease lapses with the clock."""
+        return self.open(scope, engine=self.stalled(), **options)
 
     def held(self, scope: str = "job", *, plan: str = "plan-a", engine: Engine | None = None) -> Held:
         engine = engine or self.here

@@ -104,7 +104,7 @@ def test_every_store_is_reached_through_its_port_alone(store: Store) -> None:
 @pytest.mark.clause("run.journal.substrate-port")
 def test_one_execution_opens_records_retries_waits_and_resumes(store: Store, clock: SettableClock) -> None:
     tokens: list[str] = []
-    first = store.engine().open("job", plan="sha256:plan")
+    first = store.elsewhere(plan="sha256:plan")
     first.step("record", Effect(1), schedule=Schedule(attempts=3))
     clock.advance(30_000)
 

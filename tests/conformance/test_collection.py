@@ -92,7 +92,7 @@ def test_waits_go_with_their_execution(store: Store) -> None:
 
 @pytest.mark.clause("run.journal.collection")
 def test_no_late_claim_revives_a_retired_execution(store: Store, clock: SettableClock) -> None:
-    stalled = store.held(engine=store.engine())
+    stalled = store.held(engine=store.stalled())
     clock.advance(LEASE)
     store.open().close()
 

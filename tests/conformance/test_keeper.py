@@ -103,11 +103,11 @@ def test_a_lease_that_lapsed_while_nobody_took_the_owner_lives_on(store: Store, 
 
 @pytest.mark.clause("run.cancel.engine-keeper", "run.journal.current-owner")
 def test_an_attempt_that_lost_its_owner_is_told_at_its_next_renewal(store: Store, clock: SettableClock) -> None:
-    engine = store.engine()
+    engine = store.stalled()
     stalled = store.held(engine=engine)
     clock.advance(LEASE)
     store.open()
-    engine.keeper.wake()
+    store.wake(engine)
 
     def tripped() -> bool:
         try:
@@ -162,9 +162,9 @@ def test_a_closed_engine_keeps_no_thread_and_warns_of_no_handle_it_left_open(
 
 @pytest.mark.clause("run.record.orphan-reap")
 def test_startup_closes_the_rows_of_lapsed_leases_and_no_others(store: Store, clock: SettableClock) -> None:
-    orphan = store.held("orphan", engine=store.engine())
+    orphan = store.held("orphan", engine=store.stalled())
     clock.advance(LEASE - 1)
-    live = store.held("live", engine=store.engine())
+    live = store.held("live", engine=store.stalled())
     clock.advance(1)
 
     store.engine()

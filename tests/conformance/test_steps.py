@@ -122,7 +122,7 @@ def test_callers_over_two_connections_claim_a_key_once(store: Store) -> None:
 
 @pytest.mark.clause("run.journal.claim-takeover")
 def test_a_lapsed_owners_claim_is_taken_over(store: Store, clock: SettableClock) -> None:
-    dead = store.held(engine=store.engine())
+    dead = store.held(engine=store.stalled())
     dead.steps.journal.claim(key(dead), attempt=dead.attempt, token="dead")
     clock.advance(LEASE)
 
@@ -134,7 +134,7 @@ def test_a_lapsed_owners_claim_is_taken_over(store: Store, clock: SettableClock)
 
 @pytest.mark.clause("run.journal.claim-takeover", "run.journal.current-owner")
 def test_after_a_takeover_the_old_attempt_records_nothing(store: Store, clock: SettableClock) -> None:
-    old = store.held(engine=store.engine())
+    old = store.held(engine=store.stalled())
     journal = old.steps.journal
     journal.claim(key(old), attempt=old.attempt, token="old")
     clock.advance(LEASE)
@@ -154,7 +154,7 @@ def test_after_a_takeover_the_old_attempt_records_nothing(store: Store, clock: S
 def test_an_owner_taken_over_refuses_a_record_even_before_its_claim_is_taken(
     store: Store, clock: SettableClock
 ) -> None:
-    old = store.held(engine=store.engine())
+    old = store.held(engine=store.stalled())
     old.steps.journal.claim(key(old), attempt=old.attempt, token="old")
     clock.advance(LEASE)
     taker = store.held()

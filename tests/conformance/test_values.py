@@ -83,7 +83,7 @@ def test_at_the_cutoff_no_kind_of_step_leaves_its_row(store: Store) -> None:
 
 @pytest.mark.clause("run.journal.blob-write")
 def test_writers_of_one_content_converge_and_none_fails(store: Store) -> None:
-    held = [store.held(f"job-{number}", engine=store.engine()) for number in range(4)]
+    held = [store.held(f"job-{number}", engine=store.stalled()) for number in range(4)]
     begun = threading.Barrier(4)
 
     def record(number: int) -> None:

@@ -86,7 +86,7 @@ def test_a_new_executions_folder_is_synced_into_the_one_above_it(store: Store, s
 
 
 def test_a_takeover_keeps_the_count_of_attempts_on_the_disk(store: Store, syncs: Syncs, clock: SettableClock) -> None:
-    dead = store.held(engine=store.engine())
+    dead = store.held(engine=store.stalled())
     journal = dead.steps.journal
     journal.claim(key(dead), attempt=dead.attempt, token="t")
     journal.renew(key(dead), token="t", attempts=3, next_attempt_at=7)
