@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 DEBUG: Final = "CONTEXTFUL_DEBUG"
+COLLECTED_EVERY: Final = 20_000
+"""Objects made before the collector looks for cycles. Python's own 700 has it look hundreds of times while imports run,
+which make no cycles that end."""
 
 # Typer gives the errors of its parser no public name but through the one it exports.
 _USAGE_ERROR: Final[type[Exception]] = typer.BadParameter.__mro__[1]
@@ -31,6 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal of another encoding is shown escapes, not a traceback
             stream.reconfigure(errors="backslashreplace")
+    gc.set_threshold(COLLECTED_EVERY)
     # An optional part of httpx imports a terminal kit for its own command: a third of a second nobody here asked for.
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type] # None is how an import is ruled out
     try:

@@ -53,3 +53,18 @@ def test_an_interrupted_command_says_so_as_json(shell: Shell, slow_third_page: D
 
     assert process.returncode == 130
     assert '"name": "Canceled"' in out
+
+
+def test_a_wait_for_a_live_run_can_be_given_up(shell: Shell, slow_third_page: DemoApi) -> None:
+    shell.write("contextful.toml", QUAKES.format(url=slow_third_page.url))
+    shell.start("pipeline", "run", "quakes", "--run-id", "alive")
+    assert slow_third_page.slow_page.wait(30)
+    waiting = shell.start("pipeline", "run", "quakes", "--wait", "60s")
+    assert waiting.stderr is not None
+    assert waiting.stderr.readline().startswith("waiting up to 60 s for table:quakes: attempt alive holds it")
+
+    waiting.send_signal(signal.SIGINT)
+
+    assert waiting.wait(30) == 130
+    (pending,) = shell.json("status")["pending"]
+    assert (pending["attempt"], pending["state"]) == ("alive", "running")
