@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from engine.errors import NOT_NOW, Config, ContextfulError, ExecutionLive
 from engine.fires import Fires, keyed_fire_id
+from engine.pipeline.attempts import attempts, names, orphaned_commit, success_among
 from engine.pipeline.reconcile import scope_of
 from engine.pipeline.stage import discard_ended
 from engine.pipeline.table_run import TableRun, Watcher
@@ -85,32 +86,20 @@ def _run_tables(engine: Engine, request: Request, fire_id: str, *, secrets: Secr
     refusals: list[ContextfulError] = []
     for table in request.tables:
         base = _base_run_id(request, table)
-        finished = base and engine.runs.get(base)
-        if finished and finished.status is RunStatus.SUCCESS:
-            runs.append(finished)
+        earlier = attempts(engine, table.name, base=base, fire_id=fire_id)
+        if done := success_among(earlier):
+            runs.append(done)
             continue
         try:
-            runs.append(_run_table(engine, request, table, base, fire_id, secrets=secrets, watcher=watcher))
+            run = TableRun(engine, table, secrets=secrets, watcher=watcher)
+            _await_live(engine, request, scope_of(table.name))
+            landed = orphaned_commit(engine, table.name, earlier=earlier)
+            runs.append(run.run(_unused_run_id(engine, base), fire_id=fire_id, landed=landed))
         except ContextfulError as refusal:
             refusals.append(refusal)
     succeeded = not refusals and all(run.status is RunStatus.SUCCESS for run in runs)
     state = FireState.COMPLETED if succeeded else FireState.FAILED
     return Outcome(fire_id, state, tuple(runs), tuple(refusals))
-
-
-def _run_table(
-    engine: Engine,
-    request: Request,
-    table: Table,
-    base: str | None,
-    fire_id: str,
-    *,
-    secrets: Secrets,
-    watcher: Watcher,
-) -> RunRow:
-    run = TableRun(engine, table, secrets=secrets, watcher=watcher)
-    _await_live(engine, request, scope_of(table.name))
-    return run.run(_unused_run_id(engine, base), fire_id=fire_id)
 
 
 def _await_live(engine: Engine, request: Request, scope: str) -> None:
@@ -135,13 +124,8 @@ def _base_run_id(request: Request, table: Table) -> str | None:
 
 def _unused_run_id(engine: Engine, base: str | None) -> str:
     """The base id, or `<base>.replay-<k>` where earlier attempts used it up."""
-    if base is None:
-        return engine.chance.run_id()
-    candidate, replay = base, 0
-    while engine.runs.get(candidate) is not None:
-        replay += 1
-        candidate = f"{base}.replay-{replay}"
-    return candidate
+    unused = (name for name in names(base) if engine.runs.get(name) is None)
+    return next(unused, None) or engine.chance.run_id()
 
 
 def _ended(engine: Engine, run_id: str) -> bool:

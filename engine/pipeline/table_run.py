@@ -76,9 +76,10 @@ class TableRun:
         self._source = open_source(table)
         self._kind = cursors.kind_of(incremental=table.incremental, declared=self._source.cursor_kind)
 
-    def run(self, run_id: str, *, fire_id: str) -> RunRow:
+    def run(self, run_id: str, *, fire_id: str, landed: Marker | None = None) -> RunRow:
         """Run the table and return its closed row; a failure is on the row.
 
+        `landed` is the commit of an earlier attempt at the same request: then this one reads nothing and closes on it.
         Raise what refuses the run before it holds the table: `ExecutionLive`, `ExecutionPinMismatch`,
         `CursorFieldMismatch`.
         """
@@ -96,6 +97,8 @@ class TableRun:
         )
         held = engine.hold(scope_of(table.name), pins, run=run)
         self._watcher.opened(held.run)
+        if landed is not None:
+            return self._credited(held, landed)
         try:
             # Another attempt may have committed and retired between the look above and the hold: now it stands still.
             base = reconciled(engine, table.name)
@@ -104,6 +107,13 @@ class TableRun:
             held.release(held.ended(RunStatus.FAILED, failure=failure_of(raised)))
             raise
         row = self._land(walk, stage, held, base=base)
+        self._watcher.closed(row)
+        return row
+
+    def _credited(self, held: Held, landed: Marker) -> RunRow:
+        row = replace(held.ended(RunStatus.SUCCESS), rows=landed.rows, bytes=landed.size)
+        # What is pending by now is another request's, and stays so.
+        held.release(row) if held.resumed else held.retire(row)
         self._watcher.closed(row)
         return row
 

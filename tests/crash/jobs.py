@@ -116,7 +116,7 @@ def run(job: Job) -> dict[str, Any]:
         try:
             engine = project.engine()
             pipeline = project.manifest.pipelines[0]
-            request = Request(pipeline, pipeline.tables)
+            request = Request(pipeline, pipeline.tables, run_id=job.get("run_id"), idempotency_key=job.get("key"))
             outcome = fire(engine, request, secrets=project.secrets(pipeline), watcher=Unwatched())
             engine.leases.exit()
         except ContextfulError as refusal:
