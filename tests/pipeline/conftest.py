@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import json
 import sys
+import threading
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from engine.corpus.marker import tail
 from engine.corpus.read import ReadFace
-from engine.pipeline.declaration import Column, Pipeline, PythonSource, Table
+from engine.pipeline.declaration import Column, HttpSource, Paginate, Pipeline, PythonSource, Table
 from engine.pipeline.manifest.hashing import hashed
 from engine.pipeline.runner import Outcome, Request, fire
 from engine.pipeline.source import Secrets
@@ -174,6 +177,63 @@ def shop(store: Store, tmp_path: Path, request: pytest.FixtureRequest) -> Iterat
     yield shop
     sys.path[:] = path
     sys.modules.pop(name, None)
+
+
+@dataclass
+class Api:
+    """A server on this machine: page n at `/orders?page=n`, each naming the next, a refusal under a page's number once.
+
+    What it is asked stands in `asked`, the headers beside it.
+    """
+
+    pages: list[Any] = field(default_factory=list)
+    refusals: dict[int, tuple[int, dict[str, str]]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    url: str = ""
+
+    def answer(self, page: int) -> tuple[int, dict[str, str], Any]:
+        if page in self.refusals:
+            status, headers = self.refusals.pop(page)
+            return status, headers, {}
+        more = page + 1 < len(self.pages)
+        return 200, {}, {"items": self.pages[page], "next": f"/orders?page={page + 1}" if more else None}
+
+    def table(self, name: str = "orders", *, schedule: Schedule | None = None, **declared: Any) -> Table:
+        source = HttpSource(f"{self.url}/orders", records="items", paginate=Paginate(by="next-url", field="next"))
+        table = Table(name, "shop", source, content_hash="", schedule=schedule or Schedule(jitter_ms=0), **declared)
+        return hashed(table)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    api: Api
+
+    def do_GET(self) -> None:
+        self.api.asked.append(self.path)
+        self.api.headers.append({name.lower(): value for name, value in self.headers.items()})
+        status, headers, body = self.api.answer(int(self.path.partition("page=")[2] or 0))
+        content = json.dumps(body).encode()
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def api() -> Iterator[Api]:
+    api = Api()
+    with ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"api": api})) as server:
+        api.url = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield api
+        server.shutdown()
+        thread.join()
 
 
 def orders(*ids: int, at: str = "2026-01-01T00:00:00Z") -> list[dict[str, Any]]:
