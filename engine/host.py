@@ -143,7 +143,7 @@ class Engine:
         except Exception:
             self._append_refused(run.run_id)
             raise
-        return Held(self.room, opened, run=run)
+        return Held(self.room, opened)
 
     def new_run(self, run_id: str, *, plan_ref: str, connector: Connector | None = None, **names: Any) -> RunRow:
         """A run row as it is at open."""

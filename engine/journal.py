@@ -35,7 +35,7 @@ class SqlJournal:
     def claim(self, key: EntryKey, *, attempt: Attempt, token: str, ledger: Sequence[Call] = ()) -> Entry:
         """Claim the key, or return the row that stands in the way (run.journal.entry-key)."""
         columns = _columns(key)
-        claim = call("claim_entry", **columns, scope=attempt.scope, run_id=attempt.run_id, claim=token)
+        claim = call("claim_entry", **columns, **_active(attempt), claim=token)
         try:
             *_, claimed = self._db.run(*ledger, claim)
         except Refused as refusal:
@@ -58,13 +58,19 @@ class SqlJournal:
         """Leave the row pending and unclaimed."""
         self._db.run(call("surrender_claim", **_columns(key), claim=token))
 
+    def park(self, key: EntryKey, *, token: str) -> None:
+        """Leave the row pending and unclaimed, its count and instant standing."""
+        self._db.run(call("park_claim", **_columns(key), claim=token))
+
+    def drop_claims(self, execution_id: str) -> None:
+        """Free every pending row of the execution."""
+        self._db.run(call("drop_claims", execution_id=execution_id))
+
     def record(self, key: EntryKey, *, attempt: Attempt, token: str, value: bytes, ledger: Sequence[Call] = ()) -> None:
         """Record `value` under the standing claim, its blob kept first where it is large."""
         while True:
             placed = self.place(value)
-            recording = call(
-                "record_entry", **_columns(key), **placed, claim=token, scope=attempt.scope, run_id=attempt.run_id
-            )
+            recording = call("record_entry", **_columns(key), **placed, **_active(attempt), claim=token)
             *_, recorded = self._db.run(*ledger, recording)
             if recorded:
                 return
@@ -119,12 +125,16 @@ class SqlJournal:
 
     def _stands(self, key: EntryKey, *, attempt: Attempt, token: str) -> bool:
         owner, entry = self._db.run(call("read_owner", scope=attempt.scope), call("find_entry", **_columns(key)))
-        active = owner and (owner[0][1], owner[0][5]) == (attempt.execution_id, attempt.run_id)
+        active = owner and (owner[0][1], *owner[0][5:7]) == (attempt.execution_id, attempt.run_id, attempt.holder)
         return bool(active and entry and entry[0][1] == token)
 
 
 def _columns(key: EntryKey) -> dict[str, str]:
     return {"execution_id": key.execution_id, "step": key.step, "input": key.input}
+
+
+def _active(attempt: Attempt) -> dict[str, str]:
+    return {"scope": attempt.scope, "run_id": attempt.run_id, "holder": attempt.holder}
 
 
 def _entry(key: EntryKey, row: Row) -> Entry:

@@ -2,15 +2,16 @@
 
     absent ──open──▶ held ──close──▶ pending ──open (same pins)──▶ held
                       │ ╲─ lease lapses ─▶ pending                  │
+                      │ ╲─ park ─▶ waiting ──open (same pins, same attempt)──▶ held
                       └──────── retire: absent ◀── rewind ── pending┘
 
-An owner is *held* while an attempt of it is on an unexpired lease, *pending* while none is. Only its pins let it be
-resumed; retiring it deletes its recorded work in the same batch.
+An owner is *held* while an attempt of it is on an unexpired lease, *waiting* while its attempt has parked until
+`wake_at`, *pending* otherwise. Only its pins let it be resumed; retiring it deletes its recorded work in that batch.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from engine.errors import (
@@ -21,7 +22,7 @@ from engine.errors import (
     Refused,
     RunIdUsed,
 )
-from engine.runs import closing, inserting, opening
+from engine.runs import Runs, closing, inserting, noting, opening, resuming
 from engine.shapes import Attempt, Pins, RunStatus
 from engine.sql import call
 
@@ -52,11 +53,16 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What an open gave: the attempt that now holds the owner, or only the owner where it is finished."""
+    """What an open gave: the attempt that now holds the owner, or only the owner where it is finished.
+
+    `run` is the attempt's row: the one asked for, or that of the attempt which waited and now goes on as `woken`.
+    """
 
     owner: Owner
     attempt: Attempt
+    run: RunRow
     resumed: bool
+    woken: bool = False
 
 
 class Owners:
@@ -78,16 +84,19 @@ class Owners:
         pinned = {"scope": scope, "pins": pins.text, "plan_ref": pins.plan_ref, "input_hash": pins.input_hash}
         claimed = {"run_id": run.run_id, "holder": holder, "execution_id": fresh}
         self._journal.recollect()
-        owner = self._opened(
+        taken, owner, woken = self._opened(
             call("open_owner", **pinned, **claimed),
             call("take_owner", **pinned, **claimed),
             call("read_owner", scope=scope),
             opening(run, scope=scope, holder=holder),
+            resuming(run, scope=scope, holder=holder),
             run_id=run.run_id,
         )
-        attempt = Attempt(scope, owner.execution_id, run.run_id, holder)
-        if owner.attempt == run.run_id or (owner.finished_at and owner.pins == pins.text):
-            return Opened(owner, attempt, resumed=owner.execution_id != fresh)
+        if woken:
+            return self._woken(owner, woken, fire_id=run.fire_id, holder=holder)
+        if taken or (owner.finished_at and owner.pins == pins.text):
+            attempt = Attempt(scope, owner.execution_id, run.run_id, holder)
+            return Opened(owner, attempt, run, resumed=owner.execution_id != fresh)
         refusal = self._refusal(owner, pins)
         failed = run.ended(RunStatus.FAILED, at=self._db.now(), failure=refusal)
         self._db.run(call("note_asked_pins", scope=scope, pins=pins.text), inserting(failed))
@@ -105,7 +114,8 @@ class Owners:
     def check(self, attempt: Attempt) -> None:
         """Raise `ExecutionSuperseded` unless `attempt` is its owner's active one (run.journal.current-owner)."""
         owner = self.read(attempt.scope)
-        if owner is None or (owner.execution_id, owner.attempt) != (attempt.execution_id, attempt.run_id):
+        held = (attempt.execution_id, attempt.run_id, attempt.holder)
+        if owner is None or (owner.execution_id, owner.attempt, owner.holder) != held:
             raise ExecutionSuperseded(scope=attempt.scope, attempt=attempt.run_id)
 
     def retire(self, attempt: Attempt, *, run: RunRow, also: Sequence[Call] = ()) -> None:
@@ -116,48 +126,90 @@ class Owners:
         self._end(attempt, call("retire_owner", **_scoped(attempt)), run=run, also=also)
         self._journal.collect(attempt.execution_id)
 
+    def checkpoint(self, attempt: Attempt, *, landed: int, also: Sequence[Call]) -> None:
+        """Collect the first `landed` pulls of the execution with `also`, and leave the owner to its attempt.
+
+        Raise `ExecutionSuperseded`, and move nothing, when the attempt no longer holds its owner.
+        """
+        standing = call("require_attempt", **_scoped(attempt), run_id=attempt.run_id, holder=attempt.holder)
+        try:
+            self._db.run(standing, *also, *self._journal.pull_collection(attempt.execution_id, below=landed))
+        except Refused as refusal:
+            if "superseded" in refusal.constraint:
+                raise ExecutionSuperseded(scope=attempt.scope, attempt=attempt.run_id) from refusal
+            raise
+        self._journal.collect_pulls(attempt.execution_id, below=landed)
+
     def finish(self, attempt: Attempt, *, run: RunRow) -> None:
         """End the execution and keep its recorded values for whoever opens the scope with `once`."""
         self._end(attempt, call("finish_owner", **_scoped(attempt)), run=run, also=(), collects=False)
+
+    def park(self, attempt: Attempt, *, run: RunRow, wake_at: int) -> None:
+        """Let the attempt wait until `wake_at`: it keeps its owner and holds no lease (run.retry.waiting-state).
+
+        Raise `ExecutionSuperseded`, and move nothing, when the attempt no longer holds its owner.
+        """
+        self._end(attempt, call("park_owner", **_scoped(attempt), wake_at=wake_at), run=run, also=(), collects=False)
 
     def release(self, attempt: Attempt, *, run: RunRow, wake_at: int | None = None) -> bool:
         """Close the attempt and leave the owner pending, its recorded work with it.
 
         Tell whether `run` closed the row: that of an attempt which was taken for dead stands as it was reaped.
         """
-        _, closed = self._db.run(
-            call("release_owner", scope=attempt.scope, run_id=attempt.run_id, wake_at=wake_at), closing(run)
-        )
+        _, closed = self._db.run(call("release_owner", **attempt.columns, wake_at=wake_at), closing(run))
         return bool(closed)
 
-    def withdraw(self, owner: Owner, *, record: RunRow | None = None) -> None:
-        """Retire an owner no attempt holds. Raise `Refused` when one has taken it since it was read."""
+    def withdraw(self, owner: Owner, *, record: RunRow | None = None) -> RunRow | None:
+        """Retire an owner no attempt holds; return the row of its waiting attempt, which is canceled with it.
+
+        Raise `Refused` when an attempt has taken the owner since it was read.
+        """
+        canceled = self._canceled(owner)
         self._db.run(
             call("require_lapsed", scope=owner.scope),
+            *((closing(canceled),) if canceled else ()),
             *self._journal.collection(owner.execution_id),
             *((inserting(record),) if record else ()),
             call("retire_owner", scope=owner.scope, execution_id=owner.execution_id),
         )
         self._journal.collect(owner.execution_id)
+        return canceled
 
     def end_lease(self, attempt: Attempt) -> None:
         """Stamp a dropped handle's lease with its own end: it is renewed no more (run.own.unclosed-execution)."""
         self._db.run(call("end_lease", scope=attempt.scope, run_id=attempt.run_id))
 
-    def _opened(self, *opening: Call, run_id: str) -> Owner:
+    def _opened(self, *opening: Call, run_id: str) -> tuple[bool, Owner, str | None]:
+        """Whether the owner was taken, the owner as it stands, and the attempt that waited, if it was its owner's."""
         try:
-            _, _, rows, _ = self._db.run(*opening)
+            opened, taken, rows, _, woken = self._db.run(*opening)
         except Refused as refusal:
             if "runs.run_id" in refusal.constraint:
                 raise RunIdUsed(run_id=run_id) from refusal
             raise
-        return Owner(*rows[0])
+        return bool(opened or taken), Owner(*rows[0]), woken[0][0] if woken else None
+
+    def _woken(self, owner: Owner, run_id: str, *, fire_id: str | None, holder: str) -> Opened:
+        """The attempt that waited, at work again under its own row; nothing of its former life claims a step."""
+        run = Runs(self._db).get(run_id)
+        assert run is not None, "the batch has just moved it"
+        run = replace(run, fire_id=fire_id, owner=None)
+        self._db.run(noting(run, holder=holder))
+        self._journal.drop_claims(owner.execution_id)
+        attempt = Attempt(owner.scope, owner.execution_id, run_id, holder)
+        return Opened(owner, attempt, run, resumed=True, woken=True)
+
+    def _canceled(self, owner: Owner) -> RunRow | None:
+        run = Runs(self._db).get(owner.attempt) if owner.attempt else None
+        if run is None or run.status is not RunStatus.WAITING:
+            return None
+        return run.ended(RunStatus.CANCELED, at=self._db.now())
 
     def _end(self, attempt: Attempt, last: Call, *, run: RunRow, also: Sequence[Call], collects: bool = True) -> None:
         collected = self._journal.collection(attempt.execution_id) if collects else ()
         try:
             self._db.run(
-                call("require_attempt", **_scoped(attempt), run_id=attempt.run_id),
+                call("require_attempt", **attempt.columns),
                 *also,
                 *collected,
                 closing(run),

@@ -78,6 +78,12 @@ class JournalStore(Protocol):
     def surrender(self, key: EntryKey, *, token: str) -> None:
         """Give the claim up after the step failed: whoever calls next claims it with a fresh budget."""
 
+    def park(self, key: EntryKey, *, token: str) -> None:
+        """Give the claim up and keep its count and its instant: the step waits (run.retry.waiting-state)."""
+
+    def drop_claims(self, execution_id: str) -> None:
+        """Free every pending row: the life of the attempt that claimed them is over, and it goes on as itself."""
+
     def record(self, key: EntryKey, *, attempt: Attempt, token: str, value: bytes, ledger: Sequence[Call] = ()) -> None:
         """Record `value` once, inline or as a blob by its size (run.journal.step-output, run.journal.one-cutoff).
 

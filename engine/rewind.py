@@ -43,11 +43,12 @@ def rewind(
         raise ExecutionRewindPlanCurrent(execution_id=execution_id, plan_ref=owner.plan_ref)
     row = _record(engine, owner, reason=reason, pipelines=pipelines or {})
     try:
-        engine.owners.withdraw(owner, record=row)
+        canceled = engine.owners.withdraw(owner, record=row)
     except Refused as refusal:
         alive = f"an attempt has just taken {owner.scope}"
         raise ExecutionRewindUnsafe(execution_id=execution_id, alive=alive) from refusal
-    engine.history.append(row, phase=Phase.COMMIT, at=row.ended_at or row.started_at)
+    for ended in (canceled, row) if canceled else (row,):
+        engine.history.append(ended, phase=Phase.COMMIT, at=ended.ended_at or ended.started_at)
     return row
 
 

@@ -80,8 +80,11 @@ class RunRow:
 
     def ended(self, status: RunStatus, *, at: int, failure: ContextfulError | None = None, **counts: Any) -> RunRow:
         """Return the row as it stands once the attempt has ended."""
-        error = {"tag": str(failure.tag), "name": type(failure).__name__, "message": str(failure)} if failure else None
-        return replace(self, status=status, ended_at=at, error=error, **counts)
+        return replace(self, status=status, ended_at=at, next_attempt_at=None, error=_error(failure), **counts)
+
+    def waiting(self, until: int, *, failure: ContextfulError) -> RunRow:
+        """Return the row as it stands while the attempt waits: neither refused nor failed (run.retry.waiting-state)."""
+        return replace(self, status=RunStatus.WAITING, next_attempt_at=until, error=_error(failure))
 
     @property
     def record(self) -> str:
@@ -96,9 +99,12 @@ class RunRow:
     ) -> RunRow:
         """Decode a recorded row; fields it lacks are at their defaults (run.record.plan-identity).
 
-        A row recorded at open does not know its execution yet: the column does.
+        A row recorded at open does not know its execution yet: the column does. One that is at work again waits no
+        longer, whatever it recorded when it began to.
         """
         fields = json.loads(text)
+        if status == RunStatus.RUNNING:
+            fields |= {"next_attempt_at": None, "error": None}
         known = {name: fields[name] for name in cls.__dataclass_fields__ if name in fields}
         connector = fields.get("connector")
         return cls(
@@ -181,6 +187,16 @@ def opening(row: RunRow, *, scope: str, holder: str) -> Call:
     return call("open_run", **_columns(row) | {"scope": scope, "holder": holder})
 
 
+def resuming(row: RunRow, *, scope: str, holder: str) -> Call:
+    """Return the statement that takes up the row of a waiting attempt whose owner was taken for the run `row`."""
+    return call("resume_run", scope=scope, holder=holder, fire_id=row.fire_id)
+
+
+def noting(row: RunRow, *, holder: str) -> Call:
+    """Return the statement that records what an attempt at work says of itself."""
+    return call("note_run", run_id=row.run_id, record=row.record, holder=holder)
+
+
 def inserting(row: RunRow) -> Call:
     """Return the statement that writes a row as it is."""
     return call("insert_run", **_columns(row))
@@ -189,6 +205,12 @@ def inserting(row: RunRow) -> Call:
 def closing(row: RunRow) -> Call:
     """Return the statement that closes a run row that has not ended."""
     return call("close_run", run_id=row.run_id, status=row.status, record=row.record)
+
+
+def _error(failure: ContextfulError | None) -> dict[str, str] | None:
+    if failure is None:
+        return None
+    return {"tag": str(failure.tag), "name": type(failure).__name__, "message": str(failure)}
 
 
 def _columns(row: RunRow) -> dict[str, Any]:

@@ -119,6 +119,16 @@ class Attempt:
     run_id: str
     holder: str
 
+    @property
+    def columns(self) -> dict[str, str]:
+        """The attempt as its owner's row names it."""
+        return {
+            "scope": self.scope,
+            "execution_id": self.execution_id,
+            "run_id": self.run_id,
+            "holder": self.holder,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class BlobRef:

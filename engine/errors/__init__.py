@@ -68,6 +68,7 @@ from engine.errors.steps import (
     JoinFailed,
     StepFailed,
     ValueUnsupported,
+    Waiting,
 )
 from engine.errors.stores import (
     BlobMissing,
@@ -145,5 +146,6 @@ __all__ = [
     "Transient",
     "UnknownConnector",
     "ValueUnsupported",
+    "Waiting",
     "named",
 ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from engine.errors.base import ContextfulError, NamedError, named
-from engine.errors.failures import Permanent
+from engine.errors.base import NOT_NOW, ContextfulError, NamedError, named
+from engine.errors.failures import Permanent, RateLimited
 
 if TYPE_CHECKING:
     from engine.shapes import FailureTag
@@ -34,6 +34,20 @@ class StepFailed(NamedError):
     def tag(self) -> FailureTag:  # type: ignore[override]
         """The tag of the failure underneath."""
         return self.failure.tag
+
+
+@named
+class Waiting(NamedError, RateLimited):
+    """A step's next try is too far off to sleep through: the attempt closes and goes on then (run.retry.waiting-state).
+
+    It is no failure of the work: let it end the `with` block of its execution, and open the scope again at `due_at`.
+    """
+
+    exit_code = NOT_NOW
+    step: str
+    due_at: int
+    says = "step {step} waits until {due_at}"
+    remedy = "what is recorded stays: run it again then, for instance with contextful run resume-due"
 
 
 @named

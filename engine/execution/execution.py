@@ -14,6 +14,7 @@ from engine.errors import (
     DestinationUnknown,
     ExecutionSuperseded,
     JoinFailed,
+    Waiting,
 )
 from engine.execution import values
 from engine.execution.branch import Branch
@@ -124,12 +125,17 @@ class Execution:
         with ThreadPoolExecutor(max_workers=max(len(branches), 1), thread_name_prefix=label) as pool:
             running = {name: pool.submit(branch, Branch(self, f"{label}/{name}")) for name, branch in branches.items()}
         failures = {name: failure for name, future in running.items() if (failure := future.exception())}
+        waits = [failure for failure in failures.values() if isinstance(failure, Waiting)]
         for name, failure in failures.items():
+            if isinstance(failure, Waiting):
+                continue
             if not isinstance(failure, Exception):
                 raise failure
             if not allow_partial:
                 raise JoinFailed(join=label, branch=name, failure=str(failure)) from failure
             self._failed_branches.append({"label": f"{label}/{name}", "tag": str(failure_of(failure).tag)})
+        if waits:
+            raise min(waits, key=lambda wait: wait.due_at)
         return tuple(None if name in failures else future.result() for name, future in running.items())
 
     def wait(self, label: str, *, ttl_ms: int, announce: Callable[[str], None] | None = None) -> Any:
@@ -156,6 +162,9 @@ class Execution:
             return
         self._room.admission.check_free(self._held.attempt.scope)
         self.closed = True
+        if isinstance(failure, Waiting):
+            self._held.park(self._counted(self._held.waiting(failure)))
+            return
         if failure is None:
             row = self._counted(self._held.ended(RunStatus.SUCCESS))
             self._held.finish(row) if self._once else self._held.retire(row)

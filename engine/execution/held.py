@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from engine.errors import ExecutionSuperseded
+from engine.execution.bounds import BoundHits
 from engine.execution.cancellation import Cancellation
 from engine.execution.outbound import Outbound
 from engine.execution.steps import Steps
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from engine.clock import Chance, Clock
-    from engine.errors import ContextfulError
+    from engine.errors import ContextfulError, Waiting
     from engine.execution.admission import CooperativeAdmission
     from engine.execution.leases import Leases
     from engine.history import History
@@ -49,20 +52,31 @@ class Held:
     more, so the owner stays pending and is resumed once that end has passed (run.own.unclosed-execution).
     """
 
-    def __init__(self, room: Room, opened: Opened, *, run: RunRow) -> None:
-        self.run = replace(run, execution_id=opened.attempt.execution_id)
+    def __init__(self, room: Room, opened: Opened) -> None:
+        self.run = replace(opened.run, execution_id=opened.attempt.execution_id)
         self.attempt = opened.attempt
         self.resumed = opened.resumed
         self.cancellation = Cancellation()
         self.outbound = Outbound(room.database, room.chance, attempt=opened.attempt, guard=room.guard)
+        self._bounds = BoundHits(room.database, self.run, holder=opened.attempt.holder)
         self.steps = Steps(
-            room.journal, room.clock, room.chance, opened.attempt, self.outbound, self.cancellation, room.noticed
+            room.journal,
+            room.clock,
+            room.chance,
+            opened.attempt,
+            self.outbound,
+            self.cancellation,
+            room.noticed,
+            # An attempt that waited goes on under its name: its claims are told from those of its former life.
+            itertools.count(int(room.chance.token(), 16) if opened.woken else 0),
+            self._bounds.failed,
         )
         self._room = room
         self._lease = room.leases.keep(opened.attempt, self.cancellation)
         dropped = partial(room.owners.end_lease, opened.attempt)
         self._drop = weakref.finalize(self, room.leases.leave, self._lease, last=dropped)
-        room.history.append(self.run, phase=Phase.PLAN, at=run.started_at)
+        begun = room.database.now() if opened.woken else self.run.started_at
+        room.history.append(self.run, phase=Phase.PLAN, at=begun)
 
     def retire(self, row: RunRow, *, also: Sequence[Call] = ()) -> None:
         """End the execution for good: its recorded work goes with its owner."""
@@ -84,10 +98,28 @@ class Held:
         else:
             self._leave(row)
 
+    def park(self, row: RunRow) -> None:
+        """Close the attempt until the instant on `row`; its owner stays its own (run.retry.waiting-state).
+
+        Raise `ExecutionSuperseded` when the attempt no longer holds its owner.
+        """
+        assert row.next_attempt_at is not None, "what waits has an instant"
+        self._room.admission.check_free(self.attempt.scope)
+        # A thread that was left behind must do nothing more in the name of an attempt that goes on elsewhere.
+        self.cancellation.trip(ExecutionSuperseded(scope=self.attempt.scope, attempt=self.attempt.run_id))
+        self._room.owners.park(self.attempt, run=row, wake_at=row.next_attempt_at)
+        self._leave(row)
+        self._room.history.append(row, phase=Phase.PLAN, at=self._room.database.now())
+
+    def waiting(self, wait: Waiting) -> RunRow:
+        """Return the run row as it is once the attempt waits."""
+        return replace(self.run.waiting(wait.due_at, failure=wait), bound_hits=self._bounds.hits)
+
     def ended(self, status: RunStatus, *, failure: ContextfulError | None = None) -> RunRow:
         """Return the run row as it is once the attempt has ended now."""
         row = self.run.ended(status, at=self._room.database.now(), failure=failure)
-        return replace(row, error=row.error and self._room.guard.value(row.error)[0])
+        error = row.error and self._room.guard.value(row.error)[0]
+        return replace(row, error=error, bound_hits=self._bounds.hits)
 
     def _close(self, row: RunRow) -> None:
         self._leave(row)

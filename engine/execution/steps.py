@@ -4,7 +4,8 @@ find ──recorded──▶ value
 │
 claim ──taken by a sibling──▶ wait ──▶ claim …
 │ ours
-effect ──failure──▶ decide ──again──▶ note the attempt, wait ──▶ effect …
+effect ──failure──▶ decide ──again──▶ note the attempt ──soon──▶ wait ──▶ effect …
+│                    │                  └──far off──▶ park the claim, Waiting
 │                    └──stands──▶ surrender the claim, StepFailed
 record ──▶ value
 """
@@ -15,7 +16,7 @@ import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from engine.errors import ContextfulError, ExecutionSuperseded, Permanent, StepFailed, Transient
+from engine.errors import ContextfulError, ExecutionSuperseded, Permanent, StepFailed, Transient, Waiting
 from engine.execution.call import Call
 from engine.execution.retry import Stands, decide
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from engine.execution.outbound import Outbound
     from engine.ports import JournalStore
     from engine.shapes import Attempt, Entry, EntryKey, Schedule
+
+LONGEST_SLEEP_MS: Final = 300_000
+"""The longest wait that is slept through; past it the attempt closes and waits (run.retry.retry-after)."""
 
 SIBLING_POLL_MS: Final = 20
 """How often a caller looks whether the sibling that claimed its key has recorded."""
@@ -46,7 +50,11 @@ Effect = "Callable[[Call], bytes | None]"
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The steps of one attempt. `noticed` hears of every retry: the step, the attempt, the failure, the delay."""
+    """The steps of one attempt.
+
+    `noticed` hears of every retry: the step, the attempt, the failure, the delay. `failed` hears of every try that
+    failed, whatever follows: the step, the attempt, the failure.
+    """
 
     journal: JournalStore
     clock: Clock
@@ -56,6 +64,7 @@ class Steps:
     cancellation: Cancellation
     noticed: Callable[[str, int, ContextfulError, int], None]
     tokens: Iterator[int] = field(default_factory=itertools.count)
+    failed: Callable[[str, int, ContextfulError], None] = lambda *_: None
 
     def run(
         self,
@@ -68,8 +77,9 @@ class Steps:
     ) -> Outcome:
         """Return the value of `key`: the recorded one, or the one `effect` returns, recorded before it is returned.
 
-        Raise `StepFailed` when the failure stands, `ExecutionSuperseded` when the attempt lost its owner. Reading first
-        spares a replay the write lock, so a caller that expects one says `likely_recorded`.
+        Raise `StepFailed` when the failure stands, `Waiting` when the next try is more than 300 s away,
+        `ExecutionSuperseded` when the attempt lost its owner. Reading first spares a replay the write lock, so a caller
+        that expects one says `likely_recorded`.
         """
         self.cancellation.check()
         standing = self.journal.find(key) if likely_recorded else None
@@ -99,14 +109,18 @@ class Steps:
         assert claim.claim is not None, "only a claimed entry is computed"
         attempts = claim.attempts
         if claim.next_attempt_at is not None:
-            self._wait(key, claim.claim, claim.next_attempt_at - self.clock.now())
+            self._wait(key, claim.claim, due=claim.next_attempt_at)
         while True:
             attempts += 1
             try:
                 return self._try(key, claim.claim, effect, attempt=attempts, header=header)
             except ExecutionSuperseded:
                 raise
+            except Waiting:  # a step inside this one waits, and this one with it
+                self.journal.park(key, token=claim.claim)
+                raise
             except ContextfulError as failure:
+                self.failed(key.step, attempts, failure)
                 self._pause_or_fail(key, claim.claim, failure, attempts=attempts, schedule=schedule)
 
     def _try(
@@ -142,13 +156,18 @@ class Steps:
         due = self.clock.now() + decision.delay_ms
         self.journal.renew(key, token=token, attempts=attempts, next_attempt_at=due)
         self.noticed(key.step, attempts, failure, decision.delay_ms)
-        self._wait(key, token, decision.delay_ms)
+        self._wait(key, token, due=due)
 
-    def _wait(self, key: EntryKey, token: str, milliseconds: int) -> None:
+    def _wait(self, key: EntryKey, token: str, *, due: int) -> None:
         """Wait, and claim the key once more: while we waited another attempt may have taken the owner.
 
-        Our own claim stands as it is; a superseded attempt dispatches nothing (run.journal.current-owner).
+        Our own claim stands as it is; a superseded attempt dispatches nothing (run.journal.current-owner). A wait
+        too long to sleep gives the claim up, the count and the instant on its row (run.retry.resume-at).
         """
+        milliseconds = due - self.clock.now()
+        if milliseconds > LONGEST_SLEEP_MS:
+            self.journal.park(key, token=token)
+            raise Waiting(step=key.step, due_at=due)
         self.cancellation.wait(self.clock, milliseconds)
         self.journal.claim(key, attempt=self.attempt, token=token)
 

@@ -31,14 +31,21 @@ UPDATE fires SET holder = :holder
                     WHERE h.id = fires.holder AND h.id <> :holder AND h.exited_at IS NULL AND h.expires_at > :now)
 RETURNING fire_id;
 
+-- name: leave_fire, durable
+-- A fire one of whose runs waits stays running, and nobody's: whoever resumes the run takes it up.
+UPDATE fires SET holder = NULL WHERE fire_id = :fire_id AND state = 'running' AND holder = :holder;
+
 -- name: dead_fires
+-- A fire that owns a waiting run is not dead.
 SELECT f.fire_id FROM fires AS f LEFT JOIN holders AS h ON h.id = f.holder
  WHERE f.state = 'running' AND f.fire_id <> :but
-   AND (h.id IS NULL OR h.exited_at IS NOT NULL OR h.expires_at <= :now);
+   AND (h.id IS NULL OR h.exited_at IS NOT NULL OR h.expires_at <= :now)
+   AND NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.fire_id = f.fire_id AND r.status = 'waiting');
 
 -- name: fail_dead_fires, durable
 -- Judges anew: since it was listed a fire may have been adopted, or its engine have renewed its lease.
 UPDATE fires SET state = 'failed', holder = NULL, ended_at = :now
  WHERE state = 'running' AND fire_id <> :but
    AND NOT EXISTS (SELECT 1 FROM holders AS h
-                    WHERE h.id = fires.holder AND h.exited_at IS NULL AND h.expires_at > :now);
+                    WHERE h.id = fires.holder AND h.exited_at IS NULL AND h.expires_at > :now)
+   AND NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.fire_id = fires.fire_id AND r.status = 'waiting');

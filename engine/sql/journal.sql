@@ -23,7 +23,8 @@ CREATE INDEX IF NOT EXISTS journal_blobs ON journal (digest) WHERE digest IS NOT
 -- own token, it stands: that is how a caller that waited learns in one batch that it may still dispatch.
 INSERT INTO journal (execution_id, step, input, run_id, claim)
 VALUES (:execution_id, :step, :input,
-        (SELECT attempt FROM owners WHERE scope = :scope AND execution_id = :execution_id AND attempt = :run_id),
+        (SELECT attempt FROM owners
+          WHERE scope = :scope AND execution_id = :execution_id AND attempt = :run_id AND holder = :holder),
         :claim)
 ON CONFLICT (execution_id, step, input) DO UPDATE SET run_id = excluded.run_id, claim = excluded.claim
  WHERE journal.value IS NULL AND journal.digest IS NULL
@@ -43,12 +44,22 @@ UPDATE journal SET attempts = :attempts, next_attempt_at = :next_attempt_at
 UPDATE journal SET claim = NULL, attempts = 0, next_attempt_at = NULL
  WHERE execution_id = :execution_id AND step = :step AND input = :input AND claim = :claim;
 
+-- name: park_claim
+-- A step that waits keeps its count and its instant, which renew_claim has brought to the disk, and no claim.
+UPDATE journal SET claim = NULL
+ WHERE execution_id = :execution_id AND step = :step AND input = :input AND claim = :claim;
+
+-- name: drop_claims
+-- The claims of an attempt's life that is over: the attempt goes on under the same name and could not take them over.
+UPDATE journal SET claim = NULL WHERE execution_id = :execution_id AND claim IS NOT NULL;
+
 -- name: record_entry, durable
 -- Only the standing claim of the active attempt records, and only once; a blob must still be kept.
 UPDATE journal
    SET value = :value, digest = :digest, bytes = :bytes, claim = NULL, next_attempt_at = NULL
  WHERE execution_id = :execution_id AND step = :step AND input = :input AND claim = :claim
-   AND EXISTS (SELECT 1 FROM owners WHERE scope = :scope AND execution_id = :execution_id AND attempt = :run_id)
+   AND EXISTS (SELECT 1 FROM owners
+                WHERE scope = :scope AND execution_id = :execution_id AND attempt = :run_id AND holder = :holder)
    AND (:digest IS NULL OR EXISTS (SELECT 1 FROM blobs WHERE digest = :digest AND doomed_at IS NULL))
 RETURNING run_id;
 

@@ -25,14 +25,19 @@ SELECT o.scope, o.execution_id, o.pins, o.plan_ref, o.asked_pins, o.attempt, o.h
 -- name: open_owner, durable
 INSERT INTO owners (scope, execution_id, pins, plan_ref, input_hash, attempt, holder, opened_at)
 VALUES (:scope, :execution_id, :pins, :plan_ref, :input_hash, :run_id, :holder, :now)
-ON CONFLICT (scope) DO NOTHING;
+ON CONFLICT (scope) DO NOTHING
+RETURNING attempt;
 
 -- name: take_owner, durable
--- Only a lapsed lease is taken, and only under the pins the owner was opened with.
+-- Only a lapsed lease is taken, and only under the pins the owner was opened with. An attempt that waits goes on as
+-- itself: its row is taken up again and no other attempt is made.
 UPDATE owners
-   SET attempt = :run_id, holder = :holder, lease_end = NULL, wake_at = NULL
+   SET attempt = COALESCE(
+         (SELECT r.run_id FROM runs AS r WHERE r.run_id = owners.attempt AND r.status = 'waiting'), :run_id),
+       holder = :holder, lease_end = NULL, wake_at = NULL
  WHERE scope = :scope AND pins = :pins AND finished_at IS NULL
-   AND (attempt IS NULL OR :now >= (SELECT l.lease_until FROM leased_owners AS l WHERE l.scope = :scope));
+   AND (attempt IS NULL OR :now >= (SELECT l.lease_until FROM leased_owners AS l WHERE l.scope = :scope))
+RETURNING attempt;
 
 -- name: note_asked_pins
 UPDATE owners SET asked_pins = :pins WHERE scope = :scope AND pins <> :pins;
@@ -49,13 +54,14 @@ SELECT scope, execution_id, pins, plan_ref, asked_pins, attempt, holder, lease_u
 SELECT attempt FROM owners WHERE holder = :holder;
 
 -- name: active_attempt
-SELECT execution_id, attempt FROM owners WHERE scope = :scope;
+SELECT execution_id, attempt, holder FROM owners WHERE scope = :scope;
 
 -- name: require_attempt
--- Refuses the batch unless the attempt still holds its owner.
+-- Refuses the batch unless the attempt still holds its owner, in the life it has under this holder.
 INSERT INTO refusals (reason)
 SELECT 'superseded' WHERE NOT EXISTS (
-  SELECT 1 FROM owners WHERE scope = :scope AND execution_id = :execution_id AND attempt = :run_id);
+  SELECT 1 FROM owners
+   WHERE scope = :scope AND execution_id = :execution_id AND attempt = :run_id AND holder = :holder);
 
 -- name: require_lapsed
 -- Refuses the batch while an attempt of the owner is on an unexpired lease.
@@ -64,7 +70,12 @@ SELECT 'alive' FROM leased_owners WHERE scope = :scope AND lease_until > :now;
 
 -- name: release_owner, durable
 UPDATE owners SET attempt = NULL, holder = NULL, lease_end = NULL, wake_at = :wake_at
- WHERE scope = :scope AND attempt = :run_id;
+ WHERE scope = :scope AND attempt = :run_id AND holder = :holder;
+
+-- name: park_owner, durable
+-- A waiting attempt keeps its owner and holds no lease: whoever comes at its instant takes it at once.
+UPDATE owners SET holder = NULL, lease_end = NULL, wake_at = :wake_at
+ WHERE scope = :scope AND execution_id = :execution_id;
 
 -- name: end_lease
 UPDATE owners SET lease_end = (SELECT h.expires_at FROM holders AS h WHERE h.id = owners.holder)

@@ -17,10 +17,21 @@ CREATE INDEX IF NOT EXISTS runs_by_start ON runs (started_at, run_id);
 CREATE INDEX IF NOT EXISTS runs_by_pipeline ON runs (pipeline_id, started_at, run_id);
 
 -- name: open_run, durable
--- Opens nothing unless the attempt took its owner in the statements before.
+-- Opens nothing unless the attempt took its owner in the statements before, and is not one that waited.
 INSERT INTO runs (run_id, fire_id, pipeline_id, execution_id, status, holder, started_at, record)
 SELECT :run_id, :fire_id, :pipeline_id, execution_id, 'running', :holder, :now, :record
-  FROM owners WHERE scope = :scope AND attempt = :run_id;
+  FROM owners WHERE scope = :scope AND attempt = :run_id AND holder = :holder
+   AND NOT EXISTS (SELECT 1 FROM runs WHERE run_id = :run_id AND status = 'waiting');
+
+-- name: resume_run, durable
+-- Takes up the row of the waiting attempt whose owner was taken in the statements before; the fire that fires it has it.
+UPDATE runs SET status = 'running', holder = :holder, fire_id = :fire_id
+ WHERE status = 'waiting' AND run_id = (SELECT attempt FROM owners WHERE scope = :scope AND holder = :holder)
+RETURNING run_id;
+
+-- name: note_run, durable
+-- What an attempt at work has to say of itself before it ends.
+UPDATE runs SET record = :record WHERE run_id = :run_id AND status = 'running' AND holder = :holder;
 
 -- name: insert_run, durable
 INSERT INTO runs (run_id, fire_id, pipeline_id, execution_id, status, holder, started_at, record)

@@ -33,7 +33,7 @@ SCHEDULE = Schedule(attempts=2, jitter_ms=0)
 CHANCE = Chance.seeded(0)
 GUARD = SecretGuard({})
 ANSWERS = {"transient": Transient("cut off"), "permanent": Permanent("refused")}
-TABLES = ("meta", "holders", "owners", "journal", "blobs", "awakeables", "requests")
+TABLES = ("meta", "holders", "owners", "runs", "journal", "blobs", "awakeables", "requests")
 
 
 class Thread(NamedTuple):
@@ -221,7 +221,8 @@ def _retire(store: Any, attempt: str) -> None:
     """What ends an execution: refused unless the attempt holds its owner, which goes with all it recorded."""
     scoped = {"scope": SCOPE, "execution_id": EXECUTION}
     collection = SqlJournal(store, SqliteBlobs(store)).collection(EXECUTION)
-    store.run(call("require_attempt", **scoped, run_id=attempt), *collection, call("retire_owner", **scoped))
+    active = call("require_attempt", **scoped, run_id=attempt, holder=f"h-{attempt}")
+    store.run(active, *collection, call("retire_owner", **scoped))
 
 
 def _renew(store: Store, attempt: str) -> None:

@@ -36,7 +36,7 @@ class State(NamedTuple):
 
 class FiresModel:
     def __init__(self, engines: Mapping[str, str], mutations: Mutations | None = None) -> None:
-        self.store = Store("meta", "holders", "fires", mutations=mutations)
+        self.store = Store("meta", "holders", "owners", "runs", "fires", mutations=mutations)
         self._programs = {name: partial(_fire, name, fire_id) for name, fire_id in engines.items()}
 
     def initial(self) -> State:

@@ -68,6 +68,19 @@ class TreeJournal:
             if entry:
                 self._put(replace(entry, claim=None, attempts=0, next_attempt_at=None))
 
+    def park(self, key: EntryKey, *, token: str) -> None:
+        """Leave the entry pending and unclaimed, its count and instant standing."""
+        with self._claimed(key, token) as entry:
+            if entry:
+                self._put(replace(entry, claim=None))
+
+    def drop_claims(self, execution_id: str) -> None:
+        """Free every pending entry of the execution."""
+        with self._tree.changing(execution_id):
+            for entry in self.entries(execution_id):
+                if entry.claim is not None:
+                    self._put(replace(entry, claim=None))
+
     def record(self, key: EntryKey, *, attempt: Attempt, token: str, value: bytes, ledger: Sequence[Call] = ()) -> None:
         """Record `value` under the standing claim, its blob kept first where it is large."""
         with self.placed(value) as (inline, blob), self._claimed(key, token) as entry:
@@ -147,9 +160,8 @@ class TreeJournal:
 
     def _require(self, attempt: Attempt, ledger: Sequence[Call]) -> None:
         """Refuse the ledger, and raise, unless `attempt` holds its owner."""
-        scoped = {"scope": attempt.scope, "execution_id": attempt.execution_id, "run_id": attempt.run_id}
         try:
-            self._db.run(call("require_attempt", **scoped), *ledger)
+            self._db.run(call("require_attempt", **attempt.columns), *ledger)
         except Refused as refusal:
             if "superseded" in refusal.constraint:
                 raise ExecutionSuperseded(scope=attempt.scope, attempt=attempt.run_id) from refusal
@@ -159,7 +171,7 @@ class TreeJournal:
         """Put the ledger's statements on the disk, whatever follows; tell whether `attempt` holds its owner."""
         settled = [replace(c, statement=replace(c.statement, durable=True)) for c in ledger]
         *_, owners = self._db.run(*settled, call("active_attempt", scope=attempt.scope))
-        return owners == [(attempt.execution_id, attempt.run_id)]
+        return owners == [(attempt.execution_id, attempt.run_id, attempt.holder)]
 
     @contextmanager
     def _claimed(self, key: EntryKey, token: str) -> Iterator[Entry | None]:
