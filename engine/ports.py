@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from engine.meters import Quota, Reply
     from engine.shapes import Attempt, Awakeable, BlobRef, Entry, EntryKey
 
 Row = tuple[Any, ...]
@@ -178,3 +179,14 @@ class Awakeables(Protocol):
 
     def pending(self, execution_id: str, *, at: int) -> list[Awakeable]:
         """The waits of an execution that are pending before their deadline."""
+
+
+class Meter(Protocol):
+    """Grants permits of quotas that every process of the store shares."""
+
+    def acquire(self, quota: Quota, n: int) -> Reply:
+        """Take `n` permits of `quota` or none, and answer at once.
+
+        It never waits: a denial says how long (run.cancel.one-token, run.retry.one-layer). A replayed step never calls
+        it (run.retry.no-double-spend).
+        """

@@ -24,6 +24,7 @@ GROUPS: Final = {
             "preview": "preview:preview",
             "run": "pipeline_run:run",
             "reset": "reset:reset",
+            "apply": "apply:apply",
         },
     ),
     "table": ("The tables of the corpus.", {"drop": "reset:drop"}),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.errors.base import ContextfulError, NamedError, named
-from engine.errors.failures import Config
+from engine.errors.failures import Config, Permanent
 from engine.shapes import FailureTag
 
 
@@ -143,6 +143,18 @@ class HistoryBoundSpelling(NamedError, Config):
     found: str
     says = "{found!r} is no lower bound of a history window"
     remedy = "write YYYY-MM-DD or a UTC instant such as 2026-01-31T06:00:00Z"
+
+
+@named
+class ManifestSnapshotSuperseded(NamedError, Permanent):
+    """Another operator applied another manifest first; this one was compared with `standing` (0: none)."""
+
+    number: int
+    standing: int
+    by: str
+    applied_at: int
+    says = "snapshot {number} was applied by {by} at {applied_at}, on top of {standing} as this one would have been"
+    remedy = "look at what it changed, bring it into your manifest, then: contextful pipeline apply"
 
 
 @named
