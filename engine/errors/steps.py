@@ -37,6 +37,15 @@ class StepFailed(NamedError):
 
 
 @named
+class StepLabelUnusable(NamedError, Permanent):
+    """A step is named by what no journal can key on."""
+
+    found: str
+    says = "a step has the label {found}, which is no Unicode text"
+    remedy = "name the step by what it does"
+
+
+@named
 class Waiting(NamedError, RateLimited):
     """A step's next try is too far off to sleep through: the attempt closes and goes on then (run.retry.waiting-state).
 

@@ -14,6 +14,7 @@ from engine.errors import (
     DestinationUnknown,
     ExecutionSuperseded,
     JoinFailed,
+    StepLabelUnusable,
     Waiting,
 )
 from engine.execution import values
@@ -62,8 +63,8 @@ class Execution:
         self._guard = guard
         self._destinations = destinations
         self._once = once
-        self._recorded = 0
-        self._masked = 0
+        self._recorded = False
+        self._masked: list[int] = []
         self._failed_branches: list[dict[str, str]] = []
         self.closed = False
 
@@ -96,8 +97,10 @@ class Execution:
         `effect` takes a `Call` and returns JSON or bytes; known secrets in what it returns are masked before recording,
         and the recorded value is what this returns, the first time as on every replay. A failure it raises is retried
         by `schedule` where its tag allows. Raise `StepFailed` when the failure stands, `ValueUnsupported` for a value
-        or input that is neither JSON nor bytes, `DestinationUnknown` before anything is done.
+        or input that is neither JSON nor bytes, `DestinationUnknown` and `StepLabelUnusable` before anything is done.
         """
+        if any("\ud800" <= character <= "\udfff" for character in (() if label.isascii() else label)):
+            raise StepLabelUnusable(found=ascii(label[:60]))
         key = EntryKey(self.execution_id, label, values.input_hash(input, step=label))
         declared = self._declared(destination, step=label) if destination else None
         outcome = self._held.steps.run(
@@ -107,7 +110,8 @@ class Execution:
             header=declared.idempotency_header if declared else None,
             likely_recorded=self._held.resumed,
         )
-        self._recorded += not outcome.replayed
+        # A flag and not a count: branches of a join set it at the same instant.
+        self._recorded = self._recorded or not outcome.replayed
         assert outcome.value is not None, "a host step always records"
         return values.decode(outcome.value)
 
@@ -207,7 +211,7 @@ class Execution:
                 value = effect(call)
         if value is not None:
             value, count = self._guard.bytes(value) if isinstance(value, bytes) else self._guard.value(value)
-            self._masked += count
+            self._masked.append(count)
         return values.encode(value, step=label)
 
     def _minted(self, label: str, *, ttl_ms: int) -> Awakeable:
@@ -221,4 +225,4 @@ class Execution:
         return awakeable
 
     def _counted(self, row: RunRow) -> RunRow:
-        return replace(row, masked=self._masked, failed_branches=tuple(self._failed_branches))
+        return replace(row, masked=sum(self._masked), failed_branches=tuple(self._failed_branches))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from engine.errors import BlobMissing
+from engine.errors import BlobMissing, StepLabelUnusable
 from engine.execution import values
 from engine.shapes import BlobRef, EntryKey
 from tests.stores import LEASE, MIB, Effect, Store, died, key
@@ -205,3 +205,8 @@ def test_a_large_value_is_replayed_by_the_attempt_that_takes_over(store: Store, 
     clock.advance(LEASE)
 
     assert store.open().step("effect", died) == LARGE
+
+
+def test_a_label_that_is_no_text_is_refused_before_its_effect(store):
+    with store.engine() as engine, engine.open("job", plan="p") as x, pytest.raises(StepLabelUnusable):
+        x.step("\udc80", lambda _: pytest.fail("the effect ran"))
