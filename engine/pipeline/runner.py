@@ -14,7 +14,7 @@ from engine.pipeline.table_run import TableRun, Watcher
 from engine.shapes import FireState, RunStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from engine.host import Engine
     from engine.pipeline.declaration import Pipeline, Table
@@ -59,7 +59,11 @@ class Request:
 
 
 def fire(engine: Engine, request: Request, *, secrets: Secrets, watcher: Watcher) -> Outcome:
-    """Fire the request, or return what an earlier fire of the same idempotency key came to."""
+    """Fire the request, or return what an earlier fire of the same idempotency key came to.
+
+    Raise `Config`, before anything is written or asked, when a table's run id would be too long.
+    """
+    bases = {table.name: _base_run_id(request, table) for table in request.tables}
     fires = Fires(engine.profile.database)
     fire_id = _fire_id(engine, request)
     engine.leases.register()
@@ -70,7 +74,7 @@ def fire(engine: Engine, request: Request, *, secrets: Secrets, watcher: Watcher
         runs = tuple(engine.runs.of_fire(fire_id))
         return Outcome(fire_id, standing.state, runs)
     try:
-        outcome = _run_tables(engine, request, fire_id, secrets=secrets, watcher=watcher)
+        outcome = _run_tables(engine, request, fire_id, bases, secrets=secrets, watcher=watcher)
     except KeyboardInterrupt:
         fires.end(fire_id, FireState.CANCELED, holder=engine.leases.holder)
         raise
@@ -81,11 +85,19 @@ def fire(engine: Engine, request: Request, *, secrets: Secrets, watcher: Watcher
     return outcome
 
 
-def _run_tables(engine: Engine, request: Request, fire_id: str, *, secrets: Secrets, watcher: Watcher) -> Outcome:
+def _run_tables(
+    engine: Engine,
+    request: Request,
+    fire_id: str,
+    bases: Mapping[str, str | None],
+    *,
+    secrets: Secrets,
+    watcher: Watcher,
+) -> Outcome:
     runs: list[RunRow] = []
     refusals: list[ContextfulError] = []
     for table in request.tables:
-        base = _base_run_id(request, table)
+        base = bases[table.name]
         earlier = attempts(engine, table.name, base=base, fire_id=fire_id)
         if done := success_among(earlier):
             runs.append(done)
