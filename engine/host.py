@@ -38,12 +38,16 @@ def log_retry(step: str, attempt: int, failure: ContextfulError, delay_ms: int) 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What an engine is told once: the project, the site that writes, what to mask, where effects may go."""
+    """What an engine is told once: the project, the site that writes, what to mask, where effects may go.
+
+    `pepper` keys the digests of protected columns; None where no table hashes one.
+    """
 
     project: str
     site_id: str
     guard: SecretGuard = field(default_factory=lambda: SecretGuard({}))
     destinations: Mapping[str, Destination] = field(default_factory=dict)
+    pepper: str | None = field(default=None, repr=False)
 
 
 class Engine:

@@ -11,6 +11,8 @@ from engine.clock import Clock, SystemClock
 from engine.errors import ExecutionRecoveryMismatch
 from engine.host import Engine, Settings
 from engine.pipeline import manifest as manifests
+from engine.pipeline.checkpoints import Limits
+from engine.pipeline.declaration import PEPPER
 from engine.profile import DEFAULT, Profile, open_profile
 from engine.secrets import SecretGuard
 from engine.site import site_id
@@ -51,9 +53,12 @@ class Project:
             self._profile = open_profile(name, self.manifest.root, clock=self.clock, environ=self.environ)
         return self._profile
 
-    def engine(self, *, site: str | None = None, site_env: str | None = None, **options: Any) -> Engine:
+    def engine(
+        self, *, site: str | None = None, site_env: str | None = None, limits: Limits | None = None, **options: Any
+    ) -> Engine:
         """An engine over the profile. A store nobody has used is initialized; one that lost its state is refused.
 
+        `limits` are the bytes that a run may stage, by default what the contract names.
         Raise `SiteIdUnresolved`, or what the profile's preflight finds.
         """
         site_name = site_id(self.manifest, self.environ, option=site, option_env=site_env)
@@ -63,6 +68,8 @@ class Project:
             site_name,
             guard=SecretGuard(self.known_secrets()),
             destinations={d.name: d for d in self.manifest.destinations},
+            limits=limits or Limits(),
+            pepper=self.environ.get(PEPPER),
         )
         return Engine(self.profile, settings, clock=self.clock, **options)
 
@@ -87,8 +94,9 @@ class Project:
         return manifests.secrets_of(replace(self.manifest, pipelines=(pipeline,)), self.environ)
 
     def known_secrets(self) -> dict[str, str]:
-        """Every secret the manifest names that is set: what the guard keeps out of everything recorded."""
-        return {name: self.environ[name] for name in self.manifest.secret_names if self.environ.get(name)}
+        """Every secret the manifest names that is set, and the pepper: what the guard keeps out of what is recorded."""
+        names = self.manifest.secret_names | {PEPPER}
+        return {name: self.environ[name] for name in names if self.environ.get(name)}
 
     def close(self) -> None:
         """Close the profile, if it was opened."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 from engine.clock import instant
 from engine.shapes import FailureTag
@@ -37,6 +38,12 @@ class ContextfulError(Exception):
     def message(self) -> str:
         """The sentence without the remedy."""
         return self._message
+
+    def saying(self, message: str) -> Self:
+        """The same failure, its tag and facts kept, with another sentence."""
+        other = copy(self)
+        other.args, other._message = (message,), message  # noqa: SLF001 - its own copy
+        return other
 
     def __str__(self) -> str:
         """The sentence, and the next step where there is one."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import field
+from typing import Any
+
 from engine.errors.base import NOT_NOW, NamedError, named
 from engine.errors.failures import Permanent, Transient
 
@@ -46,11 +50,21 @@ class ExecutionPinMismatch(NamedError, Permanent):
     execution_id: str
     pinned: str
     asked: str
-    says = "{scope} has the pending execution {execution_id} under pins {pinned}, and this run asks for {asked}"
+    differs: str = field(init=False)
+    says = (
+        "{scope} has the pending execution {execution_id} under pins {pinned}, and this run asks for {asked}; "
+        "they differ in {differs}"
+    )
     remedy = (
         "restore the recorded build and resume it to completion, or give its recorded work up: "
         "contextful run rewind {execution_id} --reason TEXT"
     )
+
+    def __post_init__(self) -> None:
+        pinned, asked = _pins(json.loads(self.pinned)), _pins(json.loads(self.asked))
+        names = [name for name in sorted({*pinned, *asked}) if pinned.get(name) != asked.get(name)]
+        self.differs = ", ".join(names)
+        super().__post_init__()
 
 
 @named
@@ -104,3 +118,11 @@ class AdmittedOwnerMutation(NamedError, Permanent):
     scope: str
     says = "the running callback is admitted by {scope} and cannot move it"
     remedy = "do that after the callback has returned"
+
+
+def _pins(value: Any, *, path: str = "") -> dict[str, Any]:
+    """Pins by the names of their leaves: `identities.pepper`."""
+    if not isinstance(value, dict):
+        return {path: value}
+    inner = (_pins(each, path=f"{path}.{name}" if path else name) for name, each in value.items())
+    return {leaf: each for pins in inner for leaf, each in pins.items()}

@@ -73,6 +73,17 @@ class ConnectorBoundHit(NamedError, Transient):
 
 
 @named
+class JournalRedactionConflict(NamedError, Config):
+    """A journaled source declares removal that the table does not prepare (run.journal.redacting-source)."""
+
+    table: str
+    source: str
+    columns: str
+    says = "the source {source} removes {columns}, and recording the pulls of {table} would keep them"
+    remedy = 'name each such column in `removes` and declare columns.<name>.class = "drop", "null" or "hash" for it'
+
+
+@named
 class SnapshotIncomplete(NamedError, Permanent):
     """A replacing table's source ended without its complete inventory (run.advance.snapshot-completion)."""
 

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from engine.corpus.schema import EXACT_IN_FLOAT, Column
 from engine.corpus.types import WIDE_INTEGER, WIDEST_DIGITS, arrow_type
 from engine.errors import StoreSchemaIncompatible
-from engine.pipeline import bulk
+from engine.pipeline import bulk, withheld
 from engine.pipeline.convert import converter, finer_than_stored, json_text, spelling
 
 if TYPE_CHECKING:
@@ -56,11 +56,12 @@ class Landing:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where a column is read, as errors name it: its table, its name and the page."""
+    """Where a column is read, as errors name it: its table, its name and the page. A protected one is not quoted."""
 
     table: str
     column: str
     place: str
+    protected: bool = False
 
     def landing(self, array: pa.Array[Any], logical: str, downgrade: Downgrade | None = None) -> Landing:
         """The column as `array` of type `logical`."""
@@ -73,6 +74,14 @@ class Site:
     def finer(self, source: str) -> Downgrade:
         """The event of instants that were finer than what is stored."""
         return self.downgrade(source, "timestamp", "digits behind the microsecond are cut")
+
+    def quoted(self, value: Any, *, behind: str = "") -> str:
+        """`value` as an error shows it, `behind` what says of which sort it is; of a protected one its type alone."""
+        return f"{_kind(type(value))} ({withheld.COLUMN})" if self.protected else f"{behind}{shown(value)}"
+
+    def reason(self, problem: Exception) -> str:
+        """What a library says of a value that does not fit; it may quote it."""
+        return withheld.COLUMN if self.protected else str(problem)
 
     def refusal(self, standing: str, found: str, *, row: int | None = None) -> StoreSchemaIncompatible:
         """The error of a column that is `standing` and met `found`, at `row` (counted from 0) where that is known."""
@@ -125,7 +134,7 @@ def _one_by_one(values: Sequence[Any], *, logical: str, site: Site) -> Landing:
         try:
             converted.append(None if value is None else convert(value))
         except (ValueError, TypeError, ArithmeticError):
-            raise site.refusal(logical, shown(value), row=row) from None
+            raise site.refusal(logical, site.quoted(value), row=row) from None
     finer = logical == "timestamp" and any(map(finer_than_stored, values))
     return site.landing(_array(converted, logical, site=site), logical, site.finer("RFC 3339") if finer else None)
 
@@ -148,7 +157,7 @@ def _array(values: Sequence[Any], logical: str, *, site: Site) -> pa.Array[Any]:
         return pa.array(values, type=arrow_type(logical))
     except UnicodeEncodeError:
         row, value = next((row, value) for row, value in enumerate(values) if not _valid(value))
-        raise site.refusal(logical, f"text that is not valid Unicode: {shown(value)}", row=row) from None
+        raise site.refusal(logical, site.quoted(value, behind="text that is not valid Unicode: "), row=row) from None
 
 
 def _as(logical: str) -> Callable[[Sequence[Any], Site], Landing]:
@@ -165,7 +174,7 @@ def _integers(values: Sequence[Any], site: Site) -> Landing:
 def _wide_integers(values: Sequence[Any], site: Site) -> Landing:
     for row, value in enumerate(values):
         if value is not None and abs(int(value)) >= 10**WIDEST_DIGITS:
-            raise site.refusal(WIDE_INTEGER, f"the integer {shown(value)}", row=row)
+            raise site.refusal(WIDE_INTEGER, site.quoted(value, behind="the integer "), row=row)
     exact = [None if value is None else Decimal(int(value)) for value in values]
     return site.landing(pa.array(exact, type=arrow_type(WIDE_INTEGER)), WIDE_INTEGER)
 
@@ -174,7 +183,8 @@ def _floats(values: Sequence[Any], site: Site) -> Landing:
     """Floats with integers among them: each integer must be one that float64 holds."""
     for row, value in enumerate(values):
         if isinstance(value, numbers.Integral) and abs(int(value)) > EXACT_IN_FLOAT:
-            raise site.refusal("float64", f"the integer {shown(value)}, which no float64 holds", row=row)
+            found = f"{site.quoted(value, behind='the integer ')}, which no float64 holds"
+            raise site.refusal("float64", found, row=row)
     return site.landing(pa.array(values, type=pa.float64()), "float64")
 
 
@@ -185,7 +195,7 @@ def _nested(values: Sequence[Any], site: Site) -> Landing:
         try:
             texts.append(None if value is None else json_text(value))
         except (ValueError, TypeError) as problem:
-            raise site.refusal("json", f"{shown(value)}: {problem}", row=row) from None
+            raise site.refusal("json", f"{site.quoted(value)}: {site.reason(problem)}", row=row) from None
     event = site.downgrade(" or ".join(kinds), "json", "nested values land as JSON text")
     return site.landing(pa.array(texts, type=pa.string()), "json", event)
 
@@ -206,7 +216,7 @@ def _mixture(values: Sequence[Any], *, site: Site) -> StoreSchemaIncompatible:
             before |= {kind} - {"null"}
             continue
         standing = " and ".join(sorted(before)) or UNDECLARED
-        return site.refusal(standing, f"{kind} {shown(value)}", row=row)
+        return site.refusal(standing, site.quoted(value, behind=f"{kind} "), row=row)
     raise AssertionError("a column of one kind is no mixture")
 
 

@@ -6,12 +6,20 @@ Texts keep their `${NAME}` placeholders; a secret's value appears only at the mo
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from engine.shapes import Schedule, WriteMode
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from engine.meters import Quota
+
+Treatment = Literal["drop", "null", "hash"]
+"""A column's class: what is done to its values before anything is recorded."""
+
+PEPPER: Final = "CONTEXTFUL_PEPPER"
+"""The variable that holds the pepper, which keys the digests of hashed columns."""
 
 SourceKind = Literal["http", "file", "sql", "python"]
 
@@ -73,7 +81,7 @@ class Column:
     """What a table declares of a column: a type of the corpus and, for protected data, what happens to its values."""
 
     type: str | None = None
-    treatment: Literal["drop", "null", "hash"] | None = None
+    treatment: Treatment | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ class PullMeta:
     """A pull without its rows: the walk's position and course, what was declared and skipped, what shaping found.
 
     `clocks` are the lowest and the highest watermark value the pull fetched, landed or not; None without a watermark.
+    `prepared` names what took the protected values out of the rows; None where no column is protected.
     """
 
     position: Any = None
@@ -37,6 +38,7 @@ class PullMeta:
     schema: Schema = field(default_factory=Schema)
     downgrades: tuple[Downgrade, ...] = ()
     clocks: tuple[Any, Any] | None = None
+    prepared: str | None = None
 
 
 def encode(batch: pa.RecordBatch, meta: PullMeta) -> bytes:
@@ -59,11 +61,13 @@ def decode(data: bytes) -> tuple[pa.RecordBatch, PullMeta]:
     found = json.loads(kept[_SCHEMA])
     downgrades = tuple(Downgrade(**event) for event in found.pop("downgrades"))
     clocks = found.pop("clocks", None)
+    prepared = found.pop("prepared", None)
     meta = PullMeta(
         **json.loads(kept[_PULL]),
         schema=Schema.from_json(found),
         downgrades=downgrades,
         clocks=None if clocks is None else (clocks[0], clocks[1]),
+        prepared=prepared,
     )
     return batch.replace_schema_metadata(None), meta
 
@@ -79,4 +83,6 @@ def _pull(meta: PullMeta) -> bytes:
 
 def _found(meta: PullMeta) -> bytes:
     found = meta.schema.to_json() | {"downgrades": [asdict(event) for event in meta.downgrades], "clocks": meta.clocks}
+    if meta.prepared is not None:
+        found["prepared"] = meta.prepared
     return canonical_json(found).encode()

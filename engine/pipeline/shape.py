@@ -8,7 +8,7 @@ came: the batch owns its buffers, starts at offset 0 and holds zeros under its n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -17,22 +17,26 @@ import pyarrow as pa
 
 from engine.corpus.schema import Schema, assembled, refuse_names
 from engine.corpus.types import logical_type
-from engine.errors import SourceShape
-from engine.pipeline import columns, tabular
+from engine.errors import ContextfulError, SourceShape
+from engine.pipeline import columns, tabular, withheld
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from engine.pipeline.columns import Downgrade, Landing
+    from engine.pipeline.columns import Downgrade, Landing, Site
+    from engine.pipeline.declaration import Treatment
+
+_UNPROTECTED: Mapping[str, Treatment] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Shaped:
-    """A pull as it is recorded: its batch, the schema of its typed columns, and what landed as less than it was."""
+    """A pull as a batch: its rows, the schema of its typed columns, what landed as less than it was, what dropped."""
 
     batch: pa.RecordBatch
     schema: Schema
     downgrades: tuple[Downgrade, ...] = ()
+    dropped: tuple[str, ...] = ()
 
     @property
     def untyped(self) -> tuple[str, ...]:
@@ -40,26 +44,50 @@ class Shaped:
         return self.schema.untyped
 
 
-def shape(rows: Any, *, declared: Mapping[str, str], table: str, place: str) -> Shaped:
+def shape(
+    rows: Any,
+    *,
+    declared: Mapping[str, str],
+    table: str,
+    place: str,
+    protected: Mapping[str, Treatment] = _UNPROTECTED,
+) -> Shaped:
     """Shape `rows` (mappings, an Arrow table or a record batch) under the `declared` types; `place` names the page.
 
-    Raise `SourceShape` for a row that is no mapping or a declaration that is no type, `ColumnNameRefused` for a name
-    no table takes, `StoreSchemaIncompatible` for a value or a mixture without a type, naming its row.
+    `protected` are classes by lower-case name: a dropped column is left out unseen, and no error quotes a value of the
+    others. Raise `SourceShape` for a row that is no mapping or a declaration that is no type, `ColumnNameRefused` for a
+    name no table takes, `StoreSchemaIncompatible` for a value or a mixture without a type, naming its row.
     """
     types = {name: _declared_type(name, spelling, place=place) for name, spelling in declared.items()}
     if isinstance(rows, pa.Table | pa.RecordBatch):
-        names = tabular.names(rows, table=table, place=place)
-        sites = [columns.Site(table, name, place) for name in names]
-        landings = [tabular.land(rows.column(s.column), logical=types.get(s.column), site=s) for s in sites]
-        return _shaped(names, landings, count=rows.num_rows)
-    mappings = _mappings(rows, place=place)
-    names = _names(mappings, place=place)
-    refuse_names(names, table=table, place=place)
-    landings = [
-        columns.land(_values(mappings, name), logical=types.get(name), site=columns.Site(table, name, place))
-        for name in names
-    ]
-    return _shaped(names, landings, count=len(mappings))
+        names, count = tabular.names(rows, table=table, place=place), rows.num_rows
+
+        def land(site: Site) -> Landing | None:
+            return tabular.land(rows.column(site.column), logical=types.get(site.column), site=site)
+    else:
+        mappings = _mappings(rows, place=place, quoted=_withheld if protected else columns.shown)
+        names, count = _names(mappings, place=place), len(mappings)
+        refuse_names(names, table=table, place=place)
+
+        def land(site: Site) -> Landing | None:
+            return columns.land(_values(mappings, site.column), logical=types.get(site.column), site=site)
+
+    kept = tuple(name for name in names if protected.get(name.lower()) != "drop")
+    sites = [columns.Site(table, name, place, protected=name.lower() in protected) for name in kept]
+    shaped = _shaped(kept, [_landed(site, land) for site in sites], count=count)
+    return replace(shaped, dropped=tuple(name for name in names if name not in kept))
+
+
+def _landed(site: Site, land: Callable[[Site], Landing | None]) -> Landing | None:
+    try:
+        return land(site)
+    except ContextfulError:
+        raise
+    except Exception as problem:  # whatever a library stumbles over, its message may quote the value
+        if not site.protected:
+            raise
+        found = f"values that cannot be read, {type(problem).__name__} ({withheld.COLUMN})"
+        raise site.refusal(columns.UNDECLARED, found) from None
 
 
 def _declared_type(name: str, spelling: str, *, place: str) -> str:
@@ -69,16 +97,20 @@ def _declared_type(name: str, spelling: str, *, place: str) -> str:
         raise SourceShape(place=place, path=f"types.{name}", found=repr(spelling), expected=str(problem)) from None
 
 
-def _mappings(rows: Iterable[Any], *, place: str) -> list[dict[Any, Any]]:
+def _mappings(rows: Iterable[Any], *, place: str, quoted: Callable[[Any], str]) -> list[dict[Any, Any]]:
     """The rows as dicts. Raise `SourceShape` at the first that is no mapping."""
     listed = rows if isinstance(rows, list) else list(rows)
     if set(map(type, listed)) <= {dict}:
         return listed
     for number, row in enumerate(listed, 1):
         if not isinstance(row, Mapping):
-            found = f"{type(row).__name__} {columns.shown(row)}"
+            found = f"{type(row).__name__} {quoted(row)}"
             raise SourceShape(place=place, path=f"row {number}", found=found, expected="an object with named fields")
     return [dict(row) for row in listed]
+
+
+def _withheld(_: Any) -> str:
+    return f"({withheld.CONTENT})"
 
 
 def _names(rows: list[dict[Any, Any]], *, place: str) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from engine.errors import (
 )
 from engine.execution.steps import failure_of
 from engine.pipeline.manifest import own_secrets
+from engine.pipeline.protect import Protection
 from engine.pipeline.publication import Publication
 from engine.pipeline.reconcile import caching, reconciled, scope_of
 from engine.pipeline.sources import open_source
@@ -74,6 +75,7 @@ class TableRun:
         self._secrets = own_secrets(table.source, secrets)
         self._watcher = watcher
         self._source = open_source(table)
+        self._protection = Protection.of(table, self._source, pepper=engine.settings.pepper)
         self._kind = cursors.kind_of(incremental=table.incremental, declared=self._source.cursor_kind)
 
     def run(self, run_id: str, *, fire_id: str, landed: Marker | None = None) -> RunRow:
@@ -86,7 +88,12 @@ class TableRun:
         table, engine = self._table, self._engine
         stored = self._position_of(reconciled(engine, table.name))
         self._floor(stored)
-        pins = Pins(table.content_hash, connector=self._source.connector, input_hash=canonical_json(stored))
+        pins = Pins(
+            table.content_hash,
+            identities=self._protection.identities,
+            connector=self._source.connector,
+            input_hash=canonical_json(stored),
+        )
         run = engine.new_run(
             run_id,
             plan_ref=table.content_hash,
@@ -121,7 +128,7 @@ class TableRun:
         stored = self._position_of(base)
         start = None if self._kind is CursorKind.MONOTONIC else stored
         guard, floor = self._engine.settings.guard, self._floor(stored)
-        walk = Walk(self._table, self._source, held, self._secrets, guard, start, floor)
+        walk = Walk(self._table, self._source, held, self._secrets, guard, start, floor, self._protection)
         standing = base.schema if base else Schema()
         scratch = self._engine.profile.scratch
         return walk, Stage(scratch, run_id=held.attempt.run_id, table=self._table.name, standing=standing)

@@ -105,7 +105,7 @@ def _folded(array: pa.Array[Any], own: str, *, site: Site) -> Landing:
         elif own == "timestamp" and source.unit == "ns":
             folded, event = array.cast(arrow_type(own), safe=False), site.finer(str(source))
         else:
-            raise site.refusal(own, f"values of {source} that do not fit: {problem}") from None
+            raise site.refusal(own, f"values of {source} that do not fit: {site.reason(problem)}") from None
     if pa.types.is_time(source):
         event = site.downgrade(str(source), own, "a time of day lands as its text")
     return site.landing(compact(folded), own, event)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from engine.execution.call import Call
     from engine.execution.held import Held
     from engine.pipeline.declaration import Table
+    from engine.pipeline.protect import Protection
     from engine.pipeline.source import Secrets, Source
     from engine.secrets import SecretGuard
 
@@ -64,6 +65,7 @@ class Walk:
     guard: SecretGuard
     position: Any
     floor: Any
+    protection: Protection
     counts: Counts = field(default_factory=Counts)
     frontier: Any = None
     _generator: Iterator[Pull] | None = None
@@ -116,6 +118,7 @@ class Walk:
         if outcome.value is None:
             return Landing(number, None, None, empty[-1], replayed=False)
         batch, meta = decode(outcome.value)
+        self.protection.admit(meta, self.held.attempt)
         return Landing(number, outcome.value, batch, meta, outcome.replayed)
 
     def _unjournaled(self, number: int, asked: Any) -> Landing:
@@ -131,14 +134,25 @@ class Walk:
         return Landing(number, recorded, batch, meta, replayed=False)
 
     def _live(self, number: int, asked: Any) -> tuple[pa.RecordBatch | None, PullMeta]:
-        """Ask the source for one pull; what it answers, shaped, admitted and guarded. No batch for an empty pull."""
+        """Ask the source for one pull; what it answers, fit to be recorded. No batch for an empty pull."""
+        with self.protection.reading():
+            return self._read(number, asked)
+
+    def _read(self, number: int, asked: Any) -> tuple[pa.RecordBatch | None, PullMeta]:
+        """One pull: asked, shaped, admitted, guarded and prepared, in this order."""
         pull = self._next(asked)
         place = f"{self.table.name}, pull {number}"
         position, masked = self.guard.position(pull.position)
         self.counts.masked += masked
         declared = pull.types | {name: c.type for name, c in self.table.columns.items() if c.type}
         with clocks.refusing_mixtures(self.table):
-            shaped = shape(pull.rows, declared=declared, table=self.table.name, place=place)
+            shaped = shape(
+                pull.rows,
+                declared=declared,
+                table=self.table.name,
+                place=place,
+                protected=self.protection.treatments,
+            )
         verdict = clocks.judged(shaped, table=self.table, floor=self.floor, frontier=self.frontier, place=place)
         meta = PullMeta(
             position=position,
@@ -150,11 +164,12 @@ class Walk:
             downgrades=shaped.downgrades,
             clocks=(cursors.stored(verdict.lowest), cursors.stored(verdict.highest)) if verdict else None,
         )
+        meta = self.protection.meta(meta)
         if shaped.batch.num_rows == 0:
             return None, meta
         guarded, masked = self.guard.batch(self._admitted(shaped.batch, verdict))
         self.counts.masked += masked
-        return guarded, meta
+        return self.protection.batch(guarded, shaped.schema), meta
 
     def _admitted(self, batch: pa.RecordBatch, verdict: Admission | None) -> pa.RecordBatch:
         """The rows that land; what lies below the floor is counted."""

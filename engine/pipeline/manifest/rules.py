@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, Final
 
+from engine.pipeline.declaration import PEPPER
 from engine.pipeline.manifest.leaves import is_url
 from engine.pipeline.manifest.merge import merged
 from engine.pipeline.manifest.problems import MISSING, Loc, Problem, shown
 
 INJECTED: Final = ("_ingested_at", "_run_id", "_site_id", "_commit_seq", "_row_seq")
-PEPPER: Final = "CONTEXTFUL_PEPPER"
+_CLASSES: Final = ("drop", "null", "hash")
 _TELLING: Final = (".csv", ".jsonl", ".ndjson", ".parquet")
 
 Table = Mapping[str, Any]
@@ -46,12 +47,15 @@ def _columns(loc: Loc, table: Table, environ: Mapping[str, str]) -> Iterator[Pro
     for at, name in [*keyed, *declared, ((*loc, "incremental"), table.get("incremental"))]:
         if isinstance(name, str) and name.lower() in INJECTED:
             yield Problem(at, shown(name), f"a column of the source; {', '.join(INJECTED)} are added to every table")
-    key_names = {name.lower() for name in key}
+    key_names, clock = {name.lower() for name in key}, str(table.get("incremental")).lower()
     for name, column in columns.items():
         treatment = _mapping(column).get("class")
         if treatment in ("drop", "null") and name.lower() in key_names:
             yield Problem((*loc, "columns", name, "class"), shown(treatment),
                           "no class, or \"hash\": the column is part of the primary key")  # fmt: skip
+        if treatment in _CLASSES and "incremental" in table and name.lower() == clock:
+            yield Problem((*loc, "columns", name, "class"), shown(treatment),
+                          "no class: the column is the watermark, which is recorded as it is")  # fmt: skip
         if treatment == "hash" and not environ.get(PEPPER):
             yield Problem((*loc, "columns", name, "class"), f'"hash" without a pepper: {PEPPER} is not set',
                           f"set the variable {PEPPER} to a long secret text and keep it")  # fmt: skip

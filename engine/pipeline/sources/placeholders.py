@@ -10,6 +10,7 @@ from urllib.parse import quote, quote_plus
 
 from engine.errors import SecretNotFound
 from engine.pipeline.manifest.placeholders import PLACEHOLDER
+from engine.pipeline.withheld import quotable
 
 LONGEST_SAMPLE: Final = 200
 """Characters of a foreign text that an error quotes."""
@@ -48,8 +49,8 @@ def masked(text: str, secrets: Mapping[str, str]) -> str:
 
 
 def sample(text: str) -> str:
-    """The beginning of `text` on one line, short enough for an error."""
-    line = " ".join(text[: LONGEST_SAMPLE * 4].split())
+    """The beginning of `text` on one line, short enough for an error; of protected content nothing."""
+    line = " ".join(quotable(text)[: LONGEST_SAMPLE * 4].split())
     return line if len(line) <= LONGEST_SAMPLE else f"{line[:LONGEST_SAMPLE]}…"
 
 

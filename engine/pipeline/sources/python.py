@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from engine.clock import SystemClock
-from engine.errors import Config, ContextfulError, Permanent, SourceShape, Transient, UnknownConnector
+from engine.errors import Config, ContextfulError, NamedError, Permanent, SourceShape, Transient, UnknownConnector
 from engine.pipeline.declaration import PythonSource, Table
 from engine.pipeline.sources.answers import failure
 from engine.pipeline.sources.placeholders import masked
+from engine.pipeline.withheld import quotable, withholding
 from engine.shapes import Connector, CursorKind, Pull
 
 if TYPE_CHECKING:
@@ -40,23 +41,30 @@ class Marked:
     version: str
     unjournaled: str | None
     cursor_kind: CursorKind | None
+    removes: tuple[str, ...] | bool = ()
 
 
 def source(
-    name: str, *, version: str = "1", unjournaled: str | None = None, cursor_kind: CursorKind | None = None
+    name: str,
+    *,
+    version: str = "1",
+    unjournaled: str | None = None,
+    cursor_kind: CursorKind | None = None,
+    removes: tuple[str, ...] | bool = (),
 ) -> Callable[[F], F]:
     """Mark a generator of pulls as the source `name`.
 
     `unjournaled` is for a source whose position before a pull cannot name the content it will read
     (run.journal.opt-out): it is the argument why asking again on resume is harmless, and turns journaling off
     (run.journal.escape-hatch). `cursor_kind` None: monotonic for a table with `incremental`, else opaque
-    (run.advance.cursor-kind). Raise `Config` for an empty argument.
+    (run.advance.cursor-kind). `removes` names the columns that must not be recorded: every table it serves declares a
+    class for each of them, or its run is refused (run.journal.redacting-source). Raise `Config` for an empty argument.
     """
     if unjournaled is not None and not unjournaled.strip():
         raise Config(f"the source {name!r} is unjournaled for no reason", remedy="say why asking again is harmless")
 
     def mark(function: F) -> F:
-        setattr(function, _MARK, Marked(name, version, unjournaled, cursor_kind))
+        setattr(function, _MARK, Marked(name, version, unjournaled, cursor_kind, removes))
         return function
 
     return mark
@@ -76,6 +84,7 @@ class PythonPulls:
         self.connector = Connector(id=f"python:{mark.name}", version=mark.version, hash=_digest(module, self._entry))
         self.journaled = mark.unjournaled is None
         self.cursor_kind = mark.cursor_kind or undeclared
+        self.removes = mark.removes
 
     def pulls(self, ask: Ask) -> Iterator[Pull]:
         """What the generator yields.
@@ -92,8 +101,12 @@ class PythonPulls:
                 if not isinstance(pull, Pull):
                     raise self._misshapen(f"yielded value {count + 1}", pull, expected="an engine.Pull")
                 yield pull
-        except ContextfulError:
+        except NamedError:
             raise
+        except ContextfulError as error:
+            if not withholding():
+                raise
+            raise error.saying(f"{self._entry}: {quotable(error.message)} ({_place(error)})") from None
         except Exception as error:  # the user's code may raise whatever it likes, and callers branch on tags
             raise self._failure(error, ask) from error
 
@@ -103,7 +116,7 @@ class PythonPulls:
     def _failure(self, error: Exception, ask: Ask) -> ContextfulError:
         import httpx  # noqa: PLC0415 - a source that makes no request does not pay for the import
 
-        said = masked(str(error), ask.secrets)
+        said = quotable(masked(str(error), ask.secrets))
         text = f"{self._entry}: {type(error).__name__}: {said} ({_place(error)})"
         if isinstance(error, httpx.HTTPStatusError):
             answered = error.response

@@ -16,5 +16,5 @@ MODULES: Final = {
 }
 """The modules of this package whose text each connector's hash stands for."""
 
-HTTP: Final = Connector(id="http", version="1", hash="c3e83a02c37a331c3907862795db9fbcf813eccd30d29722292c2214a1ac67f9")
-FILE: Final = Connector(id="file", version="1", hash="8548dc388b493f24c24d83ee71ce3bf0dc5ae82273b6ceb44645ffbaffd8b337")
+HTTP: Final = Connector(id="http", version="1", hash="2ad84923c4ae3f10d13d2ff3f4fdb65d1af333ddf4203a67444e5e29ae5fca0e")
+FILE: Final = Connector(id="file", version="1", hash="bba25f27ac8e6b896cb4b0ae2d293e2c510bc0b5032173681e8a643910864655")
