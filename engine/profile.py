@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final, Protocol
 
-from engine.errors import CapabilityUnwired, StorageProfileUnsupported
+from engine.errors import CapabilityUnwired, StorageCapabilityMissing, StorageProfileUnsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 GROUP: Final = "contextful.profiles"
 DEFAULT: Final = "sqlite"
+
+NEEDED: Final = ("journal", "blobs", "awakeables", "owners", "corpus")
+"""The capabilities without which no execution is admitted (run.journal.storage-incomplete)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,13 @@ class Profile:
         if capability not in self.capabilities:
             raise CapabilityUnwired(capability=capability, profile=self.name)
 
+    def require_whole(self) -> None:
+        """Raise `StorageCapabilityMissing` naming every part that is lacking (run.journal.storage-incomplete)."""
+        absent = [name for name in ("database", "journal", "awakeables", "objects") if getattr(self, name) is None]
+        unwired = [name for name in NEEDED if name not in self.capabilities]
+        if missing := list(dict.fromkeys([*absent, *unwired])):
+            raise StorageCapabilityMissing(profile=self.name, missing=f"it lacks {', '.join(missing)}")
+
 
 class OpenProfile(Protocol):
     """What an entry point names: opens the profile's stores under `root` without creating any table."""
@@ -50,9 +60,18 @@ class OpenProfile(Protocol):
 
 
 def open_profile(name: str, root: Path, *, clock: Clock, environ: Mapping[str, str]) -> Profile:
-    """Open the profile `name`. An unknown one is refused: no other is chosen in its place."""
+    """Open the profile `name`. An unknown one is refused: no other is chosen in its place.
+
+    Raise `StorageCapabilityMissing`, the profile closed again, when it lacks a part that every execution needs.
+    """
     known = {point.name: point for point in entry_points(group=GROUP)}
     if name not in known:
         raise StorageProfileUnsupported(profile=name, known=", ".join(sorted(known)))
     opener: OpenProfile = known[name].load()
-    return opener(root, clock=clock, environ=environ)
+    profile = opener(root, clock=clock, environ=environ)
+    try:
+        profile.require_whole()
+    except StorageCapabilityMissing:
+        profile.close()
+        raise
+    return profile

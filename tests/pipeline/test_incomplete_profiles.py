@@ -1,0 +1,102 @@
+"""A profile from elsewhere that lacks a part is refused before anything is admitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from importlib.metadata import EntryPoint
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from engine import profile as profiles
+from engine.errors import StorageCapabilityMissing, StorageProfileUnsupported
+from engine.local.profiles import sqlite
+from engine.profile import NEEDED
+from engine.project import Project
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from engine.profile import Profile
+    from tests.clocks import SettableClock
+
+MANIFEST = '[project]\nname = "shop"\nsite_id = "laptop"\n'
+
+
+@dataclass
+class Partial:
+    """The default profile, changed as a test says, under the name `partial`."""
+
+    changes: dict[str, Any]
+    closed: list[str] = field(default_factory=list)
+
+    def __call__(self, root: Path, **settings: Any) -> Profile:
+        whole = sqlite(root, **settings)
+
+        def close() -> None:
+            self.closed.append("partial")
+            whole.close()
+
+        return replace(whole, name="partial", close=close, **self.changes)
+
+
+def project(tmp_path: Path, clock: SettableClock, name: str = "partial") -> Project:
+    path = tmp_path / "contextful.toml"
+    path.write_text(MANIFEST)
+    return Project.find(path, environ={"CONTEXTFUL_STORAGE_PROFILE": name}, clock=clock)
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Installs a profile as a third party's distribution would."""
+
+    def install(partial: Partial) -> None:
+        point = EntryPoint("partial", "elsewhere:partial", profiles.GROUP)
+        monkeypatch.setattr(EntryPoint, "load", lambda _: partial)
+        monkeypatch.setattr(profiles, "entry_points", lambda **_: [point])
+
+    return install
+
+
+@pytest.mark.clause("run.journal.storage-incomplete")
+@pytest.mark.parametrize("part", ["database", "journal", "awakeables", "objects"])
+def test_a_profile_without_a_part_is_refused_and_closed_again(
+    tmp_path: Path, clock: SettableClock, installed: Any, part: str
+) -> None:
+    partial = Partial({part: None})
+    installed(partial)
+
+    with pytest.raises(StorageCapabilityMissing, match=part) as refusal:
+        project(tmp_path, clock).engine()
+
+    assert refusal.value.profile == "partial"
+    assert partial.closed == ["partial"]
+    assert not (tmp_path / ".contextful/corpus").exists()
+
+
+@pytest.mark.clause("run.journal.storage-incomplete")
+def test_every_missing_capability_is_named_at_once(tmp_path: Path, clock: SettableClock, installed: Any) -> None:
+    installed(Partial({"capabilities": frozenset({"journal", "blobs"})}))
+
+    with pytest.raises(StorageCapabilityMissing, match="it lacks awakeables, owners, corpus") as refusal:
+        project(tmp_path, clock).engine()
+
+    assert (refusal.value.exit_code, refusal.value.tag) == (2, "Storage")
+
+
+@pytest.mark.clause("run.journal.storage-incomplete")
+def test_a_profile_with_what_is_needed_and_no_more_is_admitted(
+    tmp_path: Path, clock: SettableClock, installed: Any
+) -> None:
+    installed(Partial({"capabilities": frozenset(NEEDED)}))
+
+    with project(tmp_path, clock).engine() as engine:
+        assert engine.open("job", plan="p").step("one", lambda _: 1) == 1
+
+
+@pytest.mark.clause("run.journal.storage-unsupported")
+def test_an_unknown_profile_falls_back_to_none(tmp_path: Path, clock: SettableClock) -> None:
+    with pytest.raises(StorageProfileUnsupported, match=r"known: file, .*sqlite"):
+        project(tmp_path, clock, "sqllite").engine()
+
+    assert not (tmp_path / ".contextful").exists()
