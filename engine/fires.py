@@ -67,10 +67,14 @@ class Fires:
         """
         self._move(fire_id, FireState.RUNNING, state, held_by=holder, ended_at=self._db.now())
 
+    def leave(self, fire_id: str, *, holder: str) -> None:
+        """Leave a fire of the engine `holder` running: a table of it waits, and whoever resumes that takes it up."""
+        self._db.run(call("leave_fire", fire_id=fire_id, holder=holder))
+
     def fail_dead(self, *, but: str) -> None:
         """Fail the running fires whose engine is gone, all but the one about to be resumed.
 
-        A new fire adopts what their tables left pending.
+        A new fire adopts what their tables left pending. A fire that owns a waiting run is not dead: it has a waker.
         """
         # Read first: a start that finds nothing dead waits for no disk.
         if self._db.run(call("dead_fires", but=but))[0]:

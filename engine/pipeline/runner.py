@@ -11,6 +11,7 @@ from engine.pipeline.attempts import attempts, names, orphaned_commit, success_a
 from engine.pipeline.reconcile import scope_of
 from engine.pipeline.stage import discard_ended
 from engine.pipeline.table_run import TableRun, Watcher
+from engine.pipeline.waits import state_of
 from engine.shapes import FireState, RunStatus
 
 if TYPE_CHECKING:
@@ -38,9 +39,12 @@ class Outcome:
         """0 when every table succeeded; 75 when nothing is wrong but not now; else 1, or what the refusal says."""
         if self.state is FireState.COMPLETED:
             return 0
-        if self.state in {FireState.REQUESTED, FireState.RUNNING}:
+        waits = any(run.status is RunStatus.WAITING for run in self.runs)
+        if self.state in {FireState.REQUESTED, FireState.RUNNING} and not waits:
             return NOT_NOW
-        failed = any(run.status is not RunStatus.SUCCESS for run in self.runs)
+        failed = any(run.status not in {RunStatus.SUCCESS, RunStatus.WAITING} for run in self.runs)
+        if waits and not (failed or self.refusals):
+            return NOT_NOW
         codes = {refusal.exit_code for refusal in self.refusals}
         if codes == {NOT_NOW} and not failed:
             return NOT_NOW
@@ -49,13 +53,19 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a fire was asked for. `await_live` waits a live owner out and tells whether to try once more."""
+    """What a fire was asked for.
+
+    `await_live` waits a live owner out and tells whether to try once more; `await_due` sits out the instant a scope
+    waits for and tells whether it has. A `fire_id` names the fire whose waiting tables are resumed.
+    """
 
     pipeline: Pipeline
     tables: tuple[Table, ...]
     run_id: str | None = None
     idempotency_key: str | None = None
     await_live: Callable[[ExecutionLive], bool] = lambda _: False
+    await_due: Callable[[str, int], bool] = lambda *_: False
+    fire_id: str | None = None
 
 
 def fire(engine: Engine, request: Request, *, secrets: Secrets, watcher: Watcher) -> Outcome:
@@ -81,7 +91,10 @@ def fire(engine: Engine, request: Request, *, secrets: Secrets, watcher: Watcher
     except BaseException:
         fires.end(fire_id, FireState.FAILED, holder=engine.leases.holder)
         raise
-    fires.end(fire_id, outcome.state, holder=engine.leases.holder)
+    if outcome.state is FireState.RUNNING:
+        fires.leave(fire_id, holder=engine.leases.holder)
+    else:
+        fires.end(fire_id, outcome.state, holder=engine.leases.holder)
     return outcome
 
 
@@ -105,12 +118,16 @@ def _run_tables(
         try:
             run = TableRun(engine, table, secrets=secrets, watcher=watcher)
             _await_live(engine, request, scope_of(table.name))
+            _await_due(engine, request, scope_of(table.name))
             landed = orphaned_commit(engine, table.name, earlier=earlier)
-            runs.append(run.run(_unused_run_id(engine, base), fire_id=fire_id, landed=landed))
+            row = run.run(_unused_run_id(engine, base), fire_id=fire_id, landed=landed)
+            while row.next_attempt_at and request.await_due(scope_of(table.name), row.next_attempt_at):
+                row = run.run(row.run_id, fire_id=fire_id)
+            runs.append(row)
         except ContextfulError as refusal:
             refusals.append(refusal)
-    succeeded = not refusals and all(run.status is RunStatus.SUCCESS for run in runs)
-    state = FireState.COMPLETED if succeeded else FireState.FAILED
+    # A fire that is resumed has runs of other tables too: each counts as it stands now.
+    state = state_of({run.run_id: run for run in (*engine.runs.of_fire(fire_id), *runs)}.values(), refusals)
     return Outcome(fire_id, state, tuple(runs), tuple(refusals))
 
 
@@ -120,6 +137,13 @@ def _await_live(engine: Engine, request: Request, scope: str) -> None:
         live = ExecutionLive(scope=scope, attempt=owner.attempt, lease_until=owner.lease_until)
         if not request.await_live(live):
             return
+
+
+def _await_due(engine: Engine, request: Request, scope: str) -> None:
+    """Sit out the instant a scope waits for, where the request has the patience; else the run waits once more."""
+    owner = engine.owners.read(scope)
+    if owner and owner.wake_at and owner.wake_at > engine.profile.database.now():
+        request.await_due(scope, owner.wake_at)
 
 
 def _base_run_id(request: Request, table: Table) -> str | None:
@@ -147,5 +171,5 @@ def _ended(engine: Engine, run_id: str) -> bool:
 
 def _fire_id(engine: Engine, request: Request) -> str:
     if request.idempotency_key is None:
-        return engine.chance.fire_id()
+        return request.fire_id or engine.chance.fire_id()
     return keyed_fire_id(project=engine.settings.project, pipeline=request.pipeline.id, key=request.idempotency_key)

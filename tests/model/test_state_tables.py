@@ -10,9 +10,9 @@ import pytest
 from engine.fires import FIRE, Fires
 from engine.local.sqlite import SqliteDatabase
 from engine.ports import Call, Statement
-from engine.runs import RUN, RunRow, Runs, closing, inserting
+from engine.runs import RUN, RunRow, Runs, closing, inserting, resuming
 from engine.shapes import FireState, RunStatus
-from engine.sql import TABLES, schema
+from engine.sql import TABLES, call, schema
 from tests.clocks import SettableClock
 
 MOVES = [pytest.param(*pair, id=f"{pair[0]} to {pair[1]}") for pair in product(RunStatus, RunStatus)]
@@ -37,6 +37,21 @@ def test_closing_moves_a_run_only_where_the_table_says_so(database, status, targ
     # To open a run and to reap one are other statements' business.
     closes = target in RUN[status] - {RunStatus.RUNNING, RunStatus.PARTIAL_FAILURE}
     assert status_of(database) is (target if closes else status)
+
+
+@pytest.mark.clause("run.record.status-set", "run.retry.waiting-state")
+@pytest.mark.parametrize("status", RunStatus)
+def test_resuming_moves_a_waiting_run_whose_owner_is_held_and_no_other(database, status):
+    database.run(inserting(RunRow("r", status, 0)))
+    database.run(inserting(RunRow("of-another", RunStatus.WAITING, 0)))
+    pinned = {"scope": "s", "pins": "{}", "plan_ref": "p", "input_hash": None}
+    database.run(call("open_owner", **pinned, execution_id="x", run_id="r", holder="h"))
+
+    (moved,) = database.run(resuming(RunRow("anew", RunStatus.RUNNING, 0), scope="s", holder="h"))
+
+    assert moved == [("r",)] * (status is RunStatus.WAITING)
+    assert status_of(database) is (RunStatus.RUNNING if moved else status)
+    assert not moved or RunStatus.RUNNING in RUN[status]
 
 
 @pytest.mark.clause("run.record.status-set", "run.record.orphan-reap")

@@ -125,7 +125,7 @@ def test_a_record_that_did_not_reach_the_disk_is_found_out():
 
 @pytest.mark.clause("run.journal.current-owner")
 def test_a_step_that_does_not_look_again_after_a_wait_is_found_out(monkeypatch):
-    monkeypatch.setattr(Steps, "_wait", lambda step, key, token, ms: step.cancellation.wait(step.clock, ms))
+    monkeypatch.setattr(Steps, "_wait", lambda step, *_, due: step.cancellation.wait(step.clock, due))
     model = StepsModel({"A": 1, "B": 1}, ticks=1, power=False)
 
     with pytest.raises(Counterexample) as counterexample:
