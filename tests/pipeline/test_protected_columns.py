@@ -10,10 +10,11 @@ import pytest
 
 from engine.errors import ExecutionPinMismatch, JournalRedactionConflict, SecretNotFound
 from engine.host import Engine, Settings
-from engine.pipeline import protect
+from engine.pipeline import protect, walk
 from engine.pipeline.declaration import Column
 from engine.pipeline.manifest.hashing import hashed
 from engine.pipeline.recording import decode
+from engine.pipeline.sources.python import source
 from engine.shapes import Pull, RunStatus
 from tests.stores import LEASE, PROJECT
 
@@ -83,13 +84,12 @@ def test_what_is_recorded_staged_and_read_is_the_prepared_batch(shop: Shop) -> N
     assert [column.name for column in shop.marker().schema.columns] == ["id", "email", "name"]
 
 
-@pytest.mark.clause("run.journal.recorded-batch")
 def test_a_table_whose_key_is_hashed_reads_each_key_once(shop: Shop) -> None:
     table = protected(shop, {"email": "hash"}, primary_key=("email",))
     shop.feed.serves(customers(1, 2), customers(2, 3))
     run(shop, table)
     shop.store.clock.advance(1)
-    shop.feed.serves([{"email": "c3@example.com", "id": 33}])
+    shop.feed.serves([], [], [{"email": "c3@example.com", "id": 33}])
     run(shop, table)
 
     rows = shop.read("SELECT email, id FROM orders ORDER BY id")
@@ -127,13 +127,13 @@ def test_a_value_that_is_a_credential_is_masked_before_it_is_hashed(shop: Shop) 
 def test_the_pins_are_bound_before_the_source_is_asked(shop: Shop) -> None:
     seen: list[str] = []
 
-    def source(_: Ask) -> Iterator[Pull]:
+    def pulls(_: Ask) -> Iterator[Pull]:
         owner = shop.owner()
         assert owner is not None
         seen.append(owner.pins)
         yield Pull(rows=customers(1))
 
-    shop.module.script = source
+    shop.module.script = pulls
     table = protected(shop)
     run(shop, table)
 
@@ -203,8 +203,6 @@ def test_a_replayed_pull_is_neither_asked_for_nor_shaped_nor_hashed_again(
     pending(shop)
     clock.advance(LEASE)
     shaped, hashed_values = [], []
-    from engine.pipeline import walk
-
     shape, digests = walk.shape, protect.digests
     monkeypatch.setattr(walk, "shape", lambda rows, **options: shaped.append(rows) or shape(rows, **options))
     monkeypatch.setattr(
@@ -316,10 +314,10 @@ def test_rows_that_fail_while_they_are_read_tell_no_value_either(shop: Shop) -> 
         yield from customers(1)
         raise LookupError("c1@example.com")
 
-    def source(_: Ask) -> Iterator[Pull]:
+    def pulls(_: Ask) -> Iterator[Pull]:
         yield Pull(rows=rows())
 
-    shop.module.script = source
+    shop.module.script = pulls
 
     row = run(shop)
 
@@ -330,7 +328,6 @@ def test_rows_that_fail_while_they_are_read_tell_no_value_either(shop: Shop) -> 
 
 def removing(shop: Shop, removes: Any, **options: Any) -> None:
     """A source of the shop's feed that declares removal."""
-    from engine.pipeline.sources.python import source
 
     @source("removing", removes=removes, **options)
     def pulls(ask: Ask) -> Iterator[Pull]:
