@@ -14,6 +14,7 @@ from engine.execution.finished import FinishedExecution
 from engine.execution.held import Held, Room
 from engine.execution.keeper import Keeper
 from engine.execution.leases import Leases
+from engine.execution.stopping import Stopping
 from engine.history import History
 from engine.owners import Opened, Owner, Owners
 from engine.runs import RunRow, Runs
@@ -72,12 +73,14 @@ class Engine:
         self.owners = Owners(profile.database, profile.journal, self.chance)
         self.keeper = Keeper(self.clock)
         self.leases = Leases(profile.database, self.clock, holder=self.chance.holder_id(), keeper=self.keeper)
+        self.stopping = Stopping(profile.database, holder=self.leases.holder, keeper=self.keeper)
         self.room = Room(
             profile.database,
             profile.journal,
             self.owners,
             self.history,
             self.leases,
+            self.stopping,
             CooperativeAdmission(),
             self.clock,
             self.chance,
@@ -168,6 +171,13 @@ class Engine:
         for row in reaped:
             self.history.append(row, phase=Phase.COMMIT, at=row.ended_at or row.started_at)
         return reaped
+
+    def stop(self, reason: str) -> None:
+        """Stop whatever is open and whatever is opened later: every run ends canceled, to be resumed by another engine.
+
+        Another thread calls it, never a signal's handler: it takes locks.
+        """
+        self.stopping.stop(reason)
 
     def close(self) -> None:
         """Record the holder's exit and close the stores; open handles stay pending and are renewed no more."""

@@ -1,7 +1,7 @@
 """Run rows: what one attempt was, and where it stands.
 
 The status moves as `RUN` says and no statement moves it otherwise. The catalog's row is a cache of the reserved table
-`_runs` (engine.history); its lease is machine state that the row joins when it is read.
+`_runs` (engine.history); its lease and a request to stop it are machine state that the row joins when it is read.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from engine.clock import instant
 from engine.secrets import capped
-from engine.shapes import Connector, RunStatus, canonical_json
+from engine.inputs import InputBounds
+from engine.shapes import Connector, Phase, RunStatus, canonical_json
 from engine.sql import call
+from engine.stops import Stop
 
 if TYPE_CHECKING:
     from engine.errors import ContextfulError
@@ -48,6 +50,7 @@ class RunRow:
 
     `rows` and `bytes` count what landed at the destination, `skipped` inputs the source declined to land,
     `not_admitted` rows below the position, `replayed` pulls answered by the journal, `masked` secrets kept out of it.
+    `input` are the bounds a store-driven run read under (run.record.sweep-bounds).
     """
 
     run_id: str
@@ -74,9 +77,15 @@ class RunRow:
     bound_hits: tuple[dict[str, Any], ...] = ()
     stop: dict[str, Any] | None = None
     connector: Connector | None = None
+    input: InputBounds | None = None
     reason: str | None = None
     trace_id: str | None = None
     owner: Lease | None = field(default=None, compare=False)
+
+    @property
+    def phase(self) -> Phase:
+        """Which of the run's two rows this is: the one at its plan until it has ended."""
+        return Phase.COMMIT if self.status.terminal else Phase.PLAN
 
     def ended(self, status: RunStatus, *, at: int, failure: ContextfulError | None = None, **counts: Any) -> RunRow:
         """Return the row as it stands once the attempt has ended."""
@@ -91,7 +100,7 @@ class RunRow:
         """The row as canonical JSON, its lease left out: machine state is joined, never recorded."""
         fields = asdict(self)
         del fields["owner"]
-        return canonical_json(fields)
+        return canonical_json(fields | {"phase": self.phase})
 
     @classmethod
     def from_record(
@@ -113,6 +122,7 @@ class RunRow:
                 "status": RunStatus(status or fields["status"]),
                 "execution_id": execution_id or fields.get("execution_id"),
                 "connector": Connector(**connector) if connector else None,
+                "input": InputBounds.from_record(fields.get("input")),
                 "failed_branches": tuple(fields.get("failed_branches", ())),
                 "bound_hits": tuple(fields.get("bound_hits", ())),
                 "owner": owner,
@@ -124,11 +134,15 @@ class RunRow:
         shown = asdict(self)
         for name in ("started_at", "ended_at", "next_attempt_at"):
             shown[name] = instant(shown[name])
+        if self.stop:
+            shown["stop"] = {**self.stop, "requested_at": instant(self.stop["requested_at"])}
         if self.error:
             shown["error"] = {**self.error, "message": capped(self.error["message"])}
         if self.owner:
             shown["owner"] = asdict(self.owner) | {"lease_expires_at": instant(self.owner.lease_expires_at)}
-        shown["pipeline"] = shown["pipeline_id"]
+        if self.input:
+            shown["input"] = self.input.shown
+        shown["pipeline"], shown["phase"] = shown["pipeline_id"], self.phase
         return shown
 
 
@@ -226,6 +240,8 @@ def _columns(row: RunRow) -> dict[str, Any]:
 
 
 def _run(row: Row) -> RunRow:
-    record, status, execution_id, pid, boot_id, lease_until = row
+    record, status, execution_id, pid, boot_id, lease_until, *mark = row
     owner = Lease(pid, boot_id, lease_until) if pid is not None else None
-    return RunRow.from_record(record, status=status, execution_id=execution_id, owner=owner)
+    found = RunRow.from_record(record, status=status, execution_id=execution_id, owner=owner)
+    # The record of an older request gives way to the mark that stands.
+    return found if mark[0] is None else replace(found, stop=Stop.of(*mark).shown)

@@ -76,6 +76,7 @@ from engine.errors.steps import (
     ValueUnsupported,
     Waiting,
 )
+from engine.errors.stops import CancelTargetNotInFlight
 from engine.errors.stores import (
     BlobMissing,
     ExecutionRecoveryMismatch,
@@ -97,6 +98,7 @@ __all__ = [
     "AwakeableTimedOut",
     "AwakeableUnknown",
     "BlobMissing",
+    "CancelTargetNotInFlight",
     "Canceled",
     "CapabilityUnwired",
     "ColumnNameRefused",

@@ -6,9 +6,11 @@ import itertools
 import weakref
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from engine import stops
 from engine.errors import ExecutionSuperseded
+from engine.execution.aside import Aside
 from engine.execution.bounds import BoundHits
 from engine.execution.cancellation import Cancellation
 from engine.execution.outbound import Outbound
@@ -22,11 +24,15 @@ if TYPE_CHECKING:
     from engine.errors import ContextfulError, Waiting
     from engine.execution.admission import CooperativeAdmission
     from engine.execution.leases import Leases
+    from engine.execution.stopping import Stopping
     from engine.history import History
     from engine.owners import Opened, Owners
     from engine.ports import Call, Database, JournalStore
     from engine.runs import RunRow
     from engine.secrets import SecretGuard
+    from engine.shapes import Attempt
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,7 @@ class Room:
     owners: Owners
     history: History
     leases: Leases
+    stopping: Stopping
     admission: CooperativeAdmission
     clock: Clock
     chance: Chance
@@ -73,10 +80,20 @@ class Held:
         )
         self._room = room
         self._lease = room.leases.keep(opened.attempt, self.cancellation)
-        dropped = partial(room.owners.end_lease, opened.attempt)
-        self._drop = weakref.finalize(self, room.leases.leave, self._lease, last=dropped)
+        self._aside = Aside(
+            self.cancellation, name=f"contextful-{opened.attempt.run_id}", abandoning=self.outbound.abandon
+        )
+        self._drop = weakref.finalize(self, _dropped, room, opened.attempt, self._lease)
         begun = room.database.now() if opened.woken else self.run.started_at
         room.history.append(self.run, phase=Phase.PLAN, at=begun)
+        room.stopping.watch(opened.attempt.run_id, self.cancellation)
+
+    def apart(self, work: Callable[[], T]) -> T:
+        """Do what may block on a thread beside this one, its requests in the step that is entered here.
+
+        Raise the token's reason as soon as it is tripped; what the work comes to then is recorded nowhere.
+        """
+        return self._aside.run(self.outbound.carried(work))
 
     def retire(self, row: RunRow, *, also: Sequence[Call] = ()) -> None:
         """End the execution for good: its recorded work goes with its owner."""
@@ -119,7 +136,8 @@ class Held:
         """Return the run row as it is once the attempt has ended now."""
         row = self.run.ended(status, at=self._room.database.now(), failure=failure)
         error = row.error and self._room.guard.value(row.error)[0]
-        return replace(row, error=error, bound_hits=self._bounds.hits)
+        mark = stops.read(self._room.database, row.run_id)
+        return replace(row, error=error, bound_hits=self._bounds.hits, stop=mark.shown if mark else None)
 
     def _close(self, row: RunRow) -> None:
         self._leave(row)
@@ -127,6 +145,12 @@ class Held:
 
     def _leave(self, row: RunRow) -> None:
         self._drop.detach()
+        self._room.stopping.forget(self.attempt.run_id)
         self._room.leases.leave(self._lease)
-        self.outbound.close()
+        self._aside.close(self.outbound.close)
         self.run = row
+
+
+def _dropped(room: Room, attempt: Attempt, lease: int) -> None:
+    room.stopping.forget(attempt.run_id)
+    room.leases.leave(lease, last=partial(room.owners.end_lease, attempt))

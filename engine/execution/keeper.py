@@ -49,6 +49,7 @@ class Keeper:
         self._clock = clock
         self._lock = threading.RLock()
         self._jobs: dict[int, Registration] = {}
+        self._along: list[Registration] = []
         self._numbers = itertools.count()
         # A simple queue, unlike an event, may be put to from a finalizer that interrupts its own getter.
         self._wakes: SimpleQueue[None] = SimpleQueue()
@@ -60,10 +61,16 @@ class Keeper:
             number = next(self._numbers)
             self._jobs[number] = Registration(job, every_ms, self._clock.now() + every_ms)
             if self._thread is None:
+                for companion in self._along:
+                    companion.due = self._clock.now() + companion.every_ms
                 self._thread = threading.Thread(target=self._run, name="contextful-keeper", daemon=True)
                 self._thread.start()
         self.wake()
         return number
+
+    def accompany(self, job: Callable[[], None], *, every_ms: int) -> None:
+        """Run `job` every `every_ms` for as long as anything is registered; it keeps no thread alive itself."""
+        self._along.append(Registration(job, every_ms, 0))
 
     def end(self, number: int, *, last: Callable[[], None] | None = None) -> None:
         """End a registration; the thread runs `last` once in its place.
@@ -108,7 +115,7 @@ class Keeper:
                 if not self._jobs:
                     self._thread = None
                     return
-                due = min(job.due for job in self._jobs.values())
+                due = min(job.due for job in (*self._jobs.values(), *self._along))
             self._sleep(due - self._clock.now())
 
     def _sleep(self, milliseconds: int) -> None:
@@ -118,7 +125,7 @@ class Keeper:
     def _run_due(self) -> None:
         now = self._clock.now()
         with self._lock:
-            due = [job for job in self._jobs.values() if job.due <= now and not job.ended]
+            due = [job for job in (*self._along, *self._jobs.values()) if job.due <= now and not job.ended]
         for job in due:
             job.due = now + job.every_ms
             _guarded(job.job)

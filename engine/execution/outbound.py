@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import threading
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from engine.errors import Canceled
 from engine.shapes import canonical_json
 from engine.sql import call
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import httpx
 
     from engine.clock import Chance
     from engine.ports import Call, Database
     from engine.secrets import SecretGuard
     from engine.shapes import Attempt, EntryKey
+
+T = TypeVar("T")
 
 DEFAULT_HEADER: Final = "Idempotency-Key"
 
@@ -56,12 +61,37 @@ class Outbound:
     def settlement(self) -> tuple[Call, ...]:
         """Return the statement that settles this thread's intent; none where nothing was meant to be sent."""
         intent = self._intent
-        return (call("settle_requests", id=intent.id, sent=canonical_json(intent.sent)),) if intent.written else ()
+        if not intent.written:
+            return ()
+        with intent.turn:
+            return (call("settle_requests", id=intent.id, sent=canonical_json(intent.sent)),)
 
     def settle(self) -> None:
         """Settle at once: the effect failed, so no record will carry the settlement."""
         if settlement := self.settlement():
             self._db.run(*settlement)
+
+    def carried(self, work: Callable[[], T]) -> Callable[[], T]:
+        """`work` for another thread to do: what it sends belongs to this thread's intent."""
+        intent = self._intent
+
+        def carrying() -> T:
+            self._current.intent = intent
+            return work()
+
+        return carrying
+
+    def abandon(self) -> None:
+        """Give this thread's try up while another thread still works at it.
+
+        It sends nothing more, and what it has sent without an answer settles as abandoned (run.cancel.abandoned-work).
+        """
+        intent = self._intent
+        with intent.turn:
+            intent.abandoned = True
+            for request in intent.sent:
+                if "status" not in request:
+                    request["abandoned"] = True
 
     @property
     def sent(self) -> int:
@@ -96,25 +126,33 @@ class Outbound:
 
     def _named(self, request: httpx.Request) -> None:
         intent = self._intent
-        if not intent.written:
-            self._db.run(self.intend())
-        request.headers.setdefault(intent.header, intent.key.idempotency_key)
         # The query may hold a secret, so the ledger names the resource only.
         target, _ = self._guard.text(str(request.url.copy_with(query=None, username=None, password=None)))
-        intent.sent.append({"method": request.method, "url": target})
+        with intent.turn:
+            if intent.abandoned:
+                raise Canceled("what this request is for has been stopped")
+            if not intent.written:
+                self._db.run(self.intend())
+            intent.sent.append({"method": request.method, "url": target})
+        request.headers.setdefault(intent.header, intent.key.idempotency_key)
 
     def _noted(self, response: httpx.Response) -> None:
-        self._intent.sent[-1]["status"] = response.status_code
+        intent = self._intent
+        with intent.turn:
+            if not intent.abandoned:
+                intent.sent[-1]["status"] = response.status_code
 
 
 class _Intent:
     """What one try of an effect means to send, and what it has sent."""
 
-    __slots__ = ("header", "id", "key", "sent", "written")
+    __slots__ = ("abandoned", "header", "id", "key", "sent", "turn", "written")
 
     def __init__(self, key: EntryKey, header: str) -> None:
+        self.abandoned = False
         self.id = ""
         self.key = key
         self.header = header
         self.sent: list[dict[str, Any]] = []
+        self.turn = threading.Lock()
         self.written = False

@@ -6,7 +6,8 @@ claim ──taken by a sibling──▶ wait ──▶ claim …
 │ ours
 effect ──failure──▶ decide ──again──▶ note the attempt ──soon──▶ wait ──▶ effect …
 │                    │                  └──far off──▶ park the claim, Waiting
-│                    └──stands──▶ surrender the claim, StepFailed
+│                    ├──stands──▶ surrender the claim, StepFailed
+│                    └──stopped──▶ park the claim, Canceled
 record ──▶ value
 """
 
@@ -16,7 +17,7 @@ import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from engine.errors import ContextfulError, ExecutionSuperseded, Permanent, StepFailed, Transient, Waiting
+from engine.errors import Canceled, ContextfulError, ExecutionSuperseded, Permanent, StepFailed, Transient, Waiting
 from engine.execution.call import Call
 from engine.execution.retry import Stands, decide
 
@@ -116,7 +117,7 @@ class Steps:
                 return self._try(key, claim.claim, effect, attempt=attempts, header=header)
             except ExecutionSuperseded:
                 raise
-            except Waiting:  # a step inside this one waits, and this one with it
+            except (Waiting, Canceled):  # inside this one a step waits, or everything is stopped: the count stands
                 self.journal.park(key, token=claim.claim)
                 raise
             except ContextfulError as failure:

@@ -7,6 +7,7 @@ bytes decode to, so a resumed run lands the bytes of an uninterrupted one (run.j
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -106,7 +107,7 @@ class Walk:
         empty: list[PullMeta] = []
 
         def effect(_: Call) -> bytes | None:
-            batch, meta = self._live(number, asked)
+            batch, meta = self.held.apart(partial(self._live, number, asked))
             if batch is not None:
                 return encode(batch, meta)
             empty.append(meta)
@@ -126,7 +127,7 @@ class Walk:
         read: list[tuple[pa.RecordBatch | None, PullMeta]] = []
 
         def effect(_: Call) -> None:
-            read.append(self._live(number, asked))
+            read.append(self.held.apart(partial(self._live, number, asked)))
 
         self.held.steps.run(self._key(number, asked), effect, schedule=self.table.schedule)
         batch, meta = read[-1]

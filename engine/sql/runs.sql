@@ -54,32 +54,40 @@ UPDATE runs SET status = :status, record = :record, holder = NULL
 RETURNING run_id;
 
 -- name: read_run
-SELECT r.record, r.status, r.execution_id, h.pid, h.boot_id, COALESCE(l.lease_until, 0)
+SELECT r.record, r.status, r.execution_id, h.pid, h.boot_id, COALESCE(l.lease_until, 0),
+       s.requested_at, s.scope, s.reason
   FROM runs AS r
   LEFT JOIN holders AS h ON h.id = r.holder
   LEFT JOIN leased_owners AS l ON l.attempt = r.run_id
+  LEFT JOIN stops AS s ON s.run_id = r.run_id
  WHERE r.run_id = :run_id;
 
 -- name: list_runs
-SELECT r.record, r.status, r.execution_id, h.pid, h.boot_id, COALESCE(l.lease_until, 0)
+SELECT r.record, r.status, r.execution_id, h.pid, h.boot_id, COALESCE(l.lease_until, 0),
+       s.requested_at, s.scope, s.reason
   FROM runs AS r
   LEFT JOIN holders AS h ON h.id = r.holder
   LEFT JOIN leased_owners AS l ON l.attempt = r.run_id
+  LEFT JOIN stops AS s ON s.run_id = r.run_id
  WHERE r.started_at >= :since ORDER BY r.started_at DESC, r.run_id DESC LIMIT :ceiling;
 
 -- name: list_pipeline_runs
-SELECT r.record, r.status, r.execution_id, h.pid, h.boot_id, COALESCE(l.lease_until, 0)
+SELECT r.record, r.status, r.execution_id, h.pid, h.boot_id, COALESCE(l.lease_until, 0),
+       s.requested_at, s.scope, s.reason
   FROM runs AS r
   LEFT JOIN holders AS h ON h.id = r.holder
   LEFT JOIN leased_owners AS l ON l.attempt = r.run_id
+  LEFT JOIN stops AS s ON s.run_id = r.run_id
  WHERE r.pipeline_id = :pipeline_id AND r.started_at >= :since
  ORDER BY r.started_at DESC, r.run_id DESC LIMIT :ceiling;
 
 -- name: list_fire_runs
-SELECT r.record, r.status, r.execution_id, h.pid, h.boot_id, COALESCE(l.lease_until, 0)
+SELECT r.record, r.status, r.execution_id, h.pid, h.boot_id, COALESCE(l.lease_until, 0),
+       s.requested_at, s.scope, s.reason
   FROM runs AS r
   LEFT JOIN holders AS h ON h.id = r.holder
   LEFT JOIN leased_owners AS l ON l.attempt = r.run_id
+  LEFT JOIN stops AS s ON s.run_id = r.run_id
  WHERE r.fire_id = :fire_id ORDER BY r.started_at, r.run_id;
 
 -- name: run_pipelines
