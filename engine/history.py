@@ -1,16 +1,20 @@
 """Run history in the store: the reserved table `_runs`, one immutable object an appended row.
 
 Two rows a run, one at plan and one at commit; where a phase has several, the latest wins (run.record.reserved-table).
-No sequence is shared, so engines that append at the same instant never contend.
+No sequence is shared, so engines that append at the same instant never contend; a pass of its own folds what lies apart
+(engine.folds).
 """
 
 from __future__ import annotations
 
+import logging
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from engine.errors import HistoryBoundSpelling, StorageUnusable
+from engine.folds import Folds
 from engine.runs import RunRow
 from engine.shapes import Phase
 
@@ -31,32 +35,60 @@ EXPORTED: Final = 500
 
 EXPORTED_AT_MOST: Final = 5000
 
+_log = logging.getLogger("contextful")
+
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
-_NAME: Final = re.compile(rf"{RESERVED}/\d+-(?P<run_id>.+)-(?P<phase>plan|commit)-\d+\.json")
+_NAME: Final = re.compile(rf"{RESERVED}/\d+-(?P<run_id>.+)-(?P<phase>plan|commit)-(?P<at>\d+)\.json")
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z")
 
 
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """One row of the reserved table: the run as it stood at the instant `at`."""
+
+    run: RunRow
+    phase: Phase
+    at: int
+
+
 class History:
-    """Appends run rows to the store and reads them back."""
+    """Appends run rows to the store and reads them back, those that a pass has folded among them."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
+        self._folds = Folds(objects, f"{RESERVED}/")
 
     def append(self, row: RunRow, *, phase: Phase, at: int) -> None:
-        """Append `row` as it stands at the instant `at`."""
-        name = f"{RESERVED}/{row.started_at:013d}-{row.run_id}-{phase}-{at:013d}.json"
-        self._objects.put(name, row.record.encode("utf-8", "surrogatepass"))
+        """Append `row` as it stands at the instant `at`, or at the next free one: no row takes another's place.
+
+        A pass that fails leaves the row appended; the next append brings it again (run.record.record-folds).
+        """
+        content = row.record.encode("utf-8", "surrogatepass")
+        started = f"{RESERVED}/{row.started_at:013d}-{row.run_id}-{phase}"
+        while not self._objects.create(f"{started}-{at:013d}.json", content):
+            at += 1
+        try:
+            self._folds.appended()
+        except Exception as failure:  # whatever a pass stumbles over, the row stands and the run goes on
+            _log.warning("the rows of %s are not folded, the next run tries again: %s", RESERVED, failure)
+
+    def appended(self, *, as_of: int | None = None) -> list[Appended]:
+        """The latest row of each run and phase by start, of those appended up to `as_of` (run.record.time-travel)."""
+        latest: dict[tuple[str, str], tuple[int, str]] = {}
+        records = self._folds.records()
+        for name in records:
+            run_id, phase, at = _parsed(name)
+            if as_of is None or at <= as_of:
+                latest[run_id, phase] = max(latest.get((run_id, phase), (-1, "")), (at, name))
+        newest = sorted(((name, phase, at) for (_, phase), (at, name) in latest.items()), key=lambda row: row[0])
+        return [Appended(_decoded(records[name]), Phase(phase), at) for name, phase, at in newest]
 
     def rows(self) -> Iterator[RunRow]:
         """Every recorded run as its latest row, by start."""
-        latest: dict[str, tuple[bool, str]] = {}
-        for name in self._objects.list(f"{RESERVED}/"):
-            run_id, phase = _parsed(name)
-            latest[run_id] = max(latest.get(run_id, (False, "")), (phase == Phase.COMMIT, name))
-        for _, name in latest.values():
-            content = self._objects.get(name)
-            if content is not None:
-                yield RunRow.from_record(content.decode("utf-8", "surrogatepass"))
+        latest: dict[str, RunRow] = {}
+        for row in sorted(self.appended(), key=lambda row: row.phase is Phase.COMMIT):
+            latest[row.run.run_id] = row.run
+        yield from sorted(latest.values(), key=lambda run: (run.started_at, run.run_id))
 
     def rebuild(self, runs: Runs) -> int:
         """Restore the catalog's run rows; tell how many were recorded (run.record.rebuild-restores-history)."""
@@ -80,8 +112,12 @@ def lower_bound(text: str | None) -> int:
     return int(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1000)
 
 
-def _parsed(name: str) -> tuple[str, str]:
+def _parsed(name: str) -> tuple[str, str, int]:
     found = _NAME.fullmatch(name)
     if found is None:
         raise StorageUnusable(place=name, reason="no run row has such a name")
-    return found["run_id"], found["phase"]
+    return found["run_id"], found["phase"], int(found["at"])
+
+
+def _decoded(record: bytes) -> RunRow:
+    return RunRow.from_record(record.decode("utf-8", "surrogatepass"))
