@@ -35,6 +35,7 @@ GROUPS: Final = {
             "show": "run_history:one",
             "export": "run_history:export",
             "rewind": "rewind:rewind",
+            "stop": "stop:stop",
         },
     ),
     "storage": ("The store: state and corpus.", {"initialize": "storage:initialize", "check": "storage:check"}),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from engine.cli import output, session
+from engine.cli.signals import stopping
 from engine.cli.watching import watching
 from engine.clock import instant
 from engine.pipeline.reconcile import scope_of
@@ -14,7 +15,7 @@ from engine.pipeline.runner import Outcome, Request, fire
 from engine.shapes import FireState, RunStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from engine.errors import ExecutionLive
     from engine.pipeline.declaration import Pipeline
@@ -26,9 +27,10 @@ SLICE_S: Final = 0.1
 
 
 class Patience:
-    """Waits a live owner out for `wait_ms` in all, and says so once for each instant it waits for."""
+    """Waits a live owner out for `wait_ms` in all, saying so once an instant it waits for; `check` raises a stop."""
 
-    def __init__(self, wait_ms: int) -> None:
+    def __init__(self, wait_ms: int, *, check: Callable[[], None]) -> None:
+        self._check = check
         self._until = time.monotonic() + wait_ms / 1000
         self._wait_ms = wait_ms
         self._told = ""
@@ -45,6 +47,7 @@ class Patience:
                 f"its lease runs until {instant(live.lease_until)}"
             )
         time.sleep(min(SLICE_S, left))
+        self._check()
         return True
 
 
@@ -90,17 +93,18 @@ class Firing:
     def fire(self, *, site: str | None, site_env: str | None) -> Fired:
         """Fire and watch. Raise what refuses before anything runs: secrets, site id, storage."""
         secrets = self.project.secrets(self.pipeline)
-        request = Request(
-            self.pipeline,
-            self.pipeline.tables,
-            run_id=self.run_id,
-            idempotency_key=self.idempotency_key,
-            await_live=Patience(self.wait_ms),
-        )
         with (
             watching() as watcher,
             session.engine(self.project, site=site, site_env=site_env, noticed=watcher.retrying) as engine,
+            stopping(engine.stop),
         ):
+            request = Request(
+                self.pipeline,
+                self.pipeline.tables,
+                run_id=self.run_id,
+                idempotency_key=self.idempotency_key,
+                await_live=Patience(self.wait_ms, check=engine.stopping.check),
+            )
             outcome = fire(engine, request, secrets=secrets, watcher=watcher)
             known = {run.run_id for run in outcome.runs}
             refused = (run for run in engine.runs.of_fire(outcome.fire_id) if run.run_id not in known)

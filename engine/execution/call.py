@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     import httpx
 
     from engine.execution.cancellation import Cancellation
     from engine.execution.outbound import Outbound
+    from engine.execution.subprocesses import Finished
     from engine.shapes import EntryKey
 
 
@@ -35,3 +39,32 @@ class Call:
     def http(self) -> httpx.Client:
         """A client whose requests carry the key in the destination's header and are in the ledger."""
         return self.outbound.client
+
+    def run(
+        self,
+        argv: Sequence[str | os.PathLike[str]],
+        *,
+        stdin: bytes = b"",
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        output_limit: int = 1 << 20,
+        kill_after_ms: int = 10_000,
+    ) -> Finished:
+        """Run a program, without a shell, and return how it ended: `.code`, `.out`, `.err`; `.checked()` wants a 0.
+
+        Its variables are this process's, or `env`, and CONTEXTFUL_IDEMPOTENCY_KEY. `output_limit` bytes are kept of
+        each stream. A stop of the run ends the program and whatever it started: TERM, and KILL after `kill_after_ms`.
+        """
+        # Imported here: a program without children does not pay for it.
+        from engine.execution import subprocesses  # noqa: PLC0415
+
+        variables = {**(os.environ if env is None else env), "CONTEXTFUL_IDEMPOTENCY_KEY": self.idempotency_key}
+        return subprocesses.run(
+            argv,
+            cancellation=self.cancellation,
+            stdin=stdin,
+            cwd=cwd,
+            env=variables,
+            output_limit=output_limit,
+            kill_after_ms=kill_after_ms,
+        )

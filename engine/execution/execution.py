@@ -113,6 +113,9 @@ class Execution:
         # A flag and not a count: branches of a join set it at the same instant.
         self._recorded = self._recorded or not outcome.replayed
         assert outcome.value is not None, "a host step always records"
+        if not outcome.replayed:
+            # Asked to stop while the effect was at work: it is recorded, and nothing follows it.
+            self._held.cancellation.check()
         return values.decode(outcome.value)
 
     @property
@@ -133,7 +136,7 @@ class Execution:
         for name, failure in failures.items():
             if isinstance(failure, Waiting):
                 continue
-            if not isinstance(failure, Exception):
+            if isinstance(failure, Canceled) or not isinstance(failure, Exception):
                 raise failure
             if not allow_partial:
                 raise JoinFailed(join=label, branch=name, failure=str(failure)) from failure

@@ -28,14 +28,14 @@ class Stopping:
         self._db = database
         self._holder = holder
         self._open: dict[str, Cancellation] = {}
-        self._reason: Canceled | None = None
+        self.reason: Canceled | None = None
         keeper.accompany(self._poll, every_ms=POLL_MS)
 
     def watch(self, run_id: str, cancellation: Cancellation) -> None:
         """Stop `cancellation` with the run from now on; its mark is read once before this returns."""
         self._open[run_id] = cancellation
-        if self._reason is not None:
-            cancellation.trip(self._reason)
+        if self.reason is not None:
+            cancellation.trip(self.reason)
         try:
             self._poll()
         except StorageFailure:
@@ -47,14 +47,14 @@ class Stopping:
 
     def stop(self, reason: str) -> None:
         """Stop everything that is open, and whatever is opened from now on."""
-        self._reason = Canceled(reason)
+        self.reason = Canceled(reason)
         for cancellation in list(self._open.values()):
-            cancellation.trip(self._reason)
+            cancellation.trip(self.reason)
 
     def check(self) -> None:
         """Raise `Canceled` if the whole engine is asked to stop."""
-        if self._reason is not None:
-            raise self._reason
+        if self.reason is not None:
+            raise self.reason
 
     def _poll(self) -> None:
         for run_id, *mark in self._db.run(call("held_stops", holder=self._holder))[0]:

@@ -39,7 +39,6 @@ class Publication:
         terms = self._terms(position)
         if not self._publishes(stage, terms):
             return None
-        self.held.cancellation.check()
         return commit(
             self.engine.profile.objects,
             terms,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from engine.errors import NOT_NOW, Config, ContextfulError, ExecutionLive
+from engine.errors import CANCELED, NOT_NOW, Canceled, Config, ContextfulError, ExecutionLive
 from engine.fires import Fires, keyed_fire_id
 from engine.pipeline.attempts import attempts, names, orphaned_commit, success_among
 from engine.pipeline.reconcile import scope_of
@@ -13,9 +13,10 @@ from engine.pipeline.stage import discard_ended
 from engine.pipeline.table_run import TableRun, Watcher
 from engine.pipeline.waits import state_of
 from engine.shapes import FireState, RunStatus
+from engine.stops import StopScope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from engine.host import Engine
     from engine.pipeline.declaration import Pipeline, Table
@@ -36,9 +37,11 @@ class Outcome:
 
     @property
     def exit_code(self) -> int:
-        """0 when every table succeeded; 75 when nothing is wrong but not now; else 1, or what the refusal says."""
+        """0 when every table succeeded; 75 when it is only not now; 130 when stopped; else 1, or a refusal's own."""
         if self.state is FireState.COMPLETED:
             return 0
+        if self.state is FireState.CANCELED:
+            return CANCELED
         waits = any(run.status is RunStatus.WAITING for run in self.runs)
         if self.state in {FireState.REQUESTED, FireState.RUNNING} and not waits:
             return NOT_NOW
@@ -110,6 +113,8 @@ def _run_tables(
     runs: list[RunRow] = []
     refusals: list[ContextfulError] = []
     for table in request.tables:
+        if _stopped(engine, runs):
+            return Outcome(fire_id, FireState.CANCELED, tuple(runs), tuple(refusals) or _reason(engine, runs))
         base = bases[table.name]
         earlier = attempts(engine, table.name, base=base, fire_id=fire_id)
         if done := success_among(earlier):
@@ -126,14 +131,30 @@ def _run_tables(
             runs.append(row)
         except ContextfulError as refusal:
             refusals.append(refusal)
+    if any(isinstance(refusal, Canceled) for refusal in refusals):
+        return Outcome(fire_id, FireState.CANCELED, tuple(runs), tuple(refusals))
     # A fire that is resumed has runs of other tables too: each counts as it stands now.
     state = state_of({run.run_id: run for run in (*engine.runs.of_fire(fire_id), *runs)}.values(), refusals)
     return Outcome(fire_id, state, tuple(runs), tuple(refusals))
 
 
+def _stopped(engine: Engine, runs: Sequence[RunRow]) -> bool:
+    """Whether what the fire has left is to be left: its engine or its pipeline is stopped (run.cancel.two-grains)."""
+    if engine.stopping.reason is not None:
+        return True
+    return any(run.stop is not None and run.stop["scope"] == StopScope.PIPELINE for run in runs)
+
+
+def _reason(engine: Engine, runs: Sequence[RunRow]) -> tuple[ContextfulError, ...]:
+    """What stopped the fire, where no run of it says so."""
+    told = any(run.status is RunStatus.CANCELED for run in runs)
+    return () if told or engine.stopping.reason is None else (engine.stopping.reason,)
+
+
 def _await_live(engine: Engine, request: Request, scope: str) -> None:
     """Sit a live owner out before anything is opened, as long as the request has patience."""
     while (owner := engine.owners.read(scope)) and owner.attempt and owner.lease_until > engine.profile.database.now():
+        engine.stopping.check()
         live = ExecutionLive(scope=scope, attempt=owner.attempt, lease_until=owner.lease_until)
         if not request.await_live(live):
             return

@@ -49,8 +49,10 @@ def state_of(runs: Iterable[RunRow], refusals: Iterable[ContextfulError]) -> Fir
     if any(run.status is RunStatus.WAITING for run in runs):
         return FireState.RUNNING
     latest = {run.table: run for run in runs}
-    succeeded = all(run.status is RunStatus.SUCCESS for run in latest.values())
-    return FireState.COMPLETED if succeeded and not list(refusals) else FireState.FAILED
+    statuses = {run.status for run in latest.values()}
+    if list(refusals) or not statuses <= {RunStatus.SUCCESS, RunStatus.CANCELED}:
+        return FireState.FAILED
+    return FireState.CANCELED if RunStatus.CANCELED in statuses else FireState.COMPLETED
 
 
 def _due(engine: Engine, owner: Owner) -> Due | None:
