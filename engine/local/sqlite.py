@@ -86,17 +86,20 @@ class SqliteDatabase:
             self._connection.execute(f"PRAGMA synchronous={'FULL' if wanted else 'NORMAL'}")
             self._synced = wanted
 
-    def _patiently(self, text: str, arguments: dict[str, object]) -> sqlite3.Cursor:
+    def _patiently(
+        self, text: str, arguments: dict[str, object], *, connection: sqlite3.Connection | None = None
+    ) -> sqlite3.Cursor:
         """Execute `text`, waiting for another process's lock in short random pauses instead of SQLite's long ones."""
+        connection = connection or self._connection
         try:
-            return self._connection.execute(text, arguments)
+            return connection.execute(text, arguments)
         except sqlite3.OperationalError as busy:
             if busy.sqlite_errorname not in _BUSY:
                 raise
         waiting = pauses(first_s=0.000_05, longest_s=0.005, patience_s=PATIENCE_S)
         while waiting.pause():
             try:
-                return self._connection.execute(text, arguments)
+                return connection.execute(text, arguments)
             except sqlite3.OperationalError as busy:
                 if busy.sqlite_errorname not in _BUSY:
                     raise
@@ -108,7 +111,8 @@ class SqliteDatabase:
             connection = sqlite3.connect(
                 self.path, timeout=PATIENCE_S, isolation_level=None, check_same_thread=False, cached_statements=256
             )
-            connection.execute("PRAGMA journal_mode=WAL")
+            # Two that open a new file at once contend on the switch, for which SQLite itself does not wait.
+            self._patiently("PRAGMA journal_mode=WAL", {}, connection=connection)
             connection.execute("PRAGMA synchronous=FULL")
             # Some builds overwrite deleted rows with zeros, which makes retiring a long journal ten times slower.
             connection.execute("PRAGMA secure_delete=OFF")
