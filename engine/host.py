@@ -128,29 +128,24 @@ class Engine:
         """
         owner_scope = f"host:{scope}"
         pinned = Pins(plan, identities=tuple(sorted((pins or {}).items())))
-        finished = self._finished(owner_scope, pinned, once=once)
-        if finished is not None:
-            return FinishedExecution(finished, self.profile.journal)
         run = self.new_run(run_id or self.chance.run_id(), plan_ref=plan, host_scope=scope)
-        held = self.hold(owner_scope, pinned, run=run)
-        return Execution(
-            self.room,
-            held,
-            awakeables=self.profile.awakeables,
-            guard=self.settings.guard,
-            destinations=self.settings.destinations,
-            once=once,
-        )
+        while (finished := self._finished(owner_scope, pinned, once=once)) is None:
+            opened = self._opened(owner_scope, pinned, run=run)
+            if opened.owner.finished_at is None:
+                return Execution(
+                    self.room,
+                    Held(self.room, opened),
+                    awakeables=self.profile.awakeables,
+                    guard=self.settings.guard,
+                    destinations=self.settings.destinations,
+                    once=once,
+                )
+            # Another attempt finished it between our look and our open: look again.
+        return FinishedExecution(finished, self.profile.journal)
 
     def hold(self, scope: str, pins: Pins, *, run: RunRow) -> Held:
         """Hold `scope` for the attempt `run`; what refuses it is also appended to the run history."""
-        self.leases.register()
-        try:
-            opened: Opened = self.owners.open(scope, pins, run=run, holder=self.leases.holder)
-        except Exception:
-            self._append_refused(run.run_id)
-            raise
-        return Held(self.room, opened)
+        return Held(self.room, self._opened(scope, pins, run=run))
 
     def new_run(self, run_id: str, *, plan_ref: str, connector: Connector | None = None, **names: Any) -> RunRow:
         """A run row as it is at open."""
@@ -192,6 +187,14 @@ class Engine:
     def __exit__(self, *_: object) -> None:
         """Close it."""
         self.close()
+
+    def _opened(self, scope: str, pins: Pins, *, run: RunRow) -> Opened:
+        self.leases.register()
+        try:
+            return self.owners.open(scope, pins, run=run, holder=self.leases.holder)
+        except Exception:
+            self._append_refused(run.run_id)
+            raise
 
     def _finished(self, scope: str, pins: Pins, *, once: bool) -> Owner | None:
         """The finished owner that `once` asks for; without `once` a finished owner makes room."""
