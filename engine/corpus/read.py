@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
 
-from engine.corpus import layout
+from engine.corpus import layout, reserved
 from engine.corpus.statement import admitted, refusal, unknown
 from engine.corpus.values import plain
 from engine.corpus.views import Snapshot, literals, snapshot, view
@@ -65,7 +65,7 @@ class ReadFace:
         self._objects = objects
 
     def read(self, statement: str, *, as_of: int | None = None, limit: int | None = CEILING) -> Answer:
-        """Run one SELECT over the tables as they were at `as_of` (inclusive; None: now).
+        """Run one SELECT over the tables and `_runs` as they were at `as_of` (inclusive; None: now).
 
         At most `limit` rows come back, and `truncated` tells that there were more. Raise `ReadRefused` for anything
         that is not one SELECT over the corpus, `StorageUnusable` when a part cannot be read.
@@ -74,12 +74,15 @@ class ReadFace:
             asked = admitted(statement, connection=connection)
             snapshots = self._snapshots(asked, as_of=as_of)
             try:
+                if any(map(reserved.named, (*asked.tables, *asked.shadowed))):
+                    reserved.tabled(connection, self._objects, as_of=as_of)
                 self._shut(connection, snapshots)
                 return _answer(connection, asked, snapshots, limit)
             except duckdb.IOException as cause:
                 raise StorageUnusable(place="corpus", reason=str(cause)) from cause
             except duckdb.Error as cause:
-                columns = dict.fromkeys(name for shot in snapshots for name, _ in shot.columns)
+                own = reserved.COLUMNS if any(map(reserved.named, asked.tables)) else ()
+                columns = dict.fromkeys((*own, *(name for shot in snapshots for name, _ in shot.columns)))
                 raise refusal(cause, columns=columns) from cause
 
     def describe(self, *, as_of: int | None = None) -> list[TableInfo]:
@@ -96,7 +99,7 @@ class ReadFace:
         """The tables a statement names. Their spelling is tried first: to list the corpus costs more than to read."""
         if asked.lists_tables:
             return [shot for table in self.tables() if (shot := snapshot(self._objects, table, as_of=as_of))]
-        shots = [self._named(name, as_of) for name in asked.tables]
+        shots = [self._named(name, as_of) for name in asked.tables if not reserved.named(name)]
         behind = (snapshot(self._objects, name, as_of=as_of) for name in filter(layout.usable, asked.shadowed))
         return list({shot.table: shot for shot in (*shots, *behind) if shot}.values())
 

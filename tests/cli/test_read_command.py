@@ -99,3 +99,15 @@ def test_an_empty_project_says_how_to_land_rows(shell: Shell) -> None:
 
     assert (ended.code, ended.out) == (0, "")
     assert "contextful pipeline run" in ended.err
+
+
+@pytest.mark.clause("run.record.reserved-table", "run.record.time-travel")
+def test_the_run_history_is_read_like_a_table(shell: Shell) -> None:
+    shell.orders({"id": 1, "at": "2026-01-01T00:00:00Z"})
+    shell("pipeline", "run", "orders", "--run-id", "r1")
+
+    document = shell.json("read", "SELECT run_id, phase, status, rows FROM _runs ORDER BY phase")
+    before = shell.json("read", "SELECT * FROM _runs", "--as-of", "2020-01-01")
+
+    assert document["rows"] == [["r1", "commit", "success", 1], ["r1", "plan", "running", 0]]
+    assert before["rows"] == []
