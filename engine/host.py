@@ -17,6 +17,7 @@ from engine.execution.leases import Leases
 from engine.execution.stopping import Stopping
 from engine.history import History
 from engine.owners import Opened, Owner, Owners
+from engine.pipeline.checkpoints import Limits
 from engine.runs import RunRow, Runs
 from engine.secrets import SecretGuard
 from engine.shapes import Connector, Phase, Pins, RunStatus
@@ -48,6 +49,7 @@ class Settings:
     site_id: str
     guard: SecretGuard = field(default_factory=lambda: SecretGuard({}))
     destinations: Mapping[str, Destination] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
     pepper: str | None = field(default=None, repr=False)
 
 

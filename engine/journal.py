@@ -104,6 +104,13 @@ class SqlJournal:
     def collect(self, execution_id: str) -> None:
         """Nothing is left to do: the retiring transaction has deleted the rows."""
 
+    def pull_collection(self, execution_id: str, *, below: int) -> Sequence[Call]:
+        """The delete that joins the checkpoint's transaction."""
+        return (call("collect_pulls", execution_id=execution_id, below=below),)
+
+    def collect_pulls(self, execution_id: str, *, below: int) -> None:
+        """Nothing is left to do: the checkpoint's transaction has deleted the rows."""
+
     def recollect(self) -> None:
         """Nothing is ever left undone: one transaction retires and collects."""
 

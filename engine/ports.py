@@ -106,6 +106,12 @@ class JournalStore(Protocol):
     def collect(self, execution_id: str) -> None:
         """Delete an execution's rows where `collection` cannot; repeating it is harmless (run.journal.collection)."""
 
+    def pull_collection(self, execution_id: str, *, below: int) -> Sequence[Call]:
+        """The statements that delete the pulls numbered below `below` in a checkpoint's own transaction."""
+
+    def collect_pulls(self, execution_id: str, *, below: int) -> None:
+        """Delete them where `pull_collection` cannot; repeating it is harmless (run.own.checkpoint-resume)."""
+
     def recollect(self) -> None:
         """Repeat the deletes that a crash after a retirement left undone; every open calls it."""
 

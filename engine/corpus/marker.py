@@ -46,7 +46,8 @@ class Committer:
     """Whose commit it is: number `ordinal` of its execution, by the attempt `run_id`, under the name `commit_id`.
 
     The commit id names the folder of the parts: the run id, for a later checkpoint with its ordinal behind it. `final`
-    tells that the execution is done with this commit; `site_id` goes into every row (run.record.writing-site).
+    tells that the execution is done with this commit, `pulls` how many of its pulls have landed with it and before;
+    `site_id` goes into every row (run.record.writing-site).
     """
 
     run_id: str
@@ -55,6 +56,7 @@ class Committer:
     site_id: str
     ordinal: int = 0
     final: bool = True
+    pulls: int = 0
 
     def wrote(self, marker: Marker) -> bool:
         """Whether `marker` is this very commit, as after a lost answer."""
@@ -100,8 +102,9 @@ class Marker:
         """Canonical JSON, equal whenever the markers are."""
         document = {"seq": self.seq, "committed_at": self.committed_at, "commit_id": self.by.commit_id,
                     "run_id": self.by.run_id, "execution_id": self.by.execution_id, "site_id": self.by.site_id,
-                    "ordinal": self.by.ordinal, "final": self.by.final, "event": self.event, "mode": self.mode,
-                    "primary_key": self.primary_key, "position": self.position, "cursor_kind": self.cursor_kind,
+                    "ordinal": self.by.ordinal, "final": self.by.final, "pulls": self.by.pulls, "event": self.event,
+                    "mode": self.mode, "primary_key": self.primary_key, "position": self.position,
+                    "cursor_kind": self.cursor_kind,
                     "schema": self.schema.to_json(), "parts": [_plain(part) for part in self.parts],
                     "downgrades": self.downgrades}  # fmt: skip
         return canonical_json(document).encode()
@@ -152,7 +155,8 @@ def _plain(part: Part) -> dict[str, Any]:
 
 def _marker(document: dict[str, Any]) -> Marker:
     by = Committer(run_id=document["run_id"], commit_id=document["commit_id"], execution_id=document["execution_id"],
-                   site_id=document["site_id"], ordinal=document["ordinal"], final=document["final"])  # fmt: skip
+                   site_id=document["site_id"], ordinal=document["ordinal"], final=document["final"],
+                   pulls=document.get("pulls", 0))  # fmt: skip
     return Marker(
         seq=document["seq"], committed_at=document["committed_at"], by=by, event=Event(document["event"]),
         mode=WriteMode(document["mode"]), primary_key=tuple(document["primary_key"]), position=document["position"],

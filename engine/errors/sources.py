@@ -118,6 +118,42 @@ class ColumnNameRefused(NamedError, SchemaIncompatible):
 
 
 @named
+class CommitOvertaken(NamedError, Transient):
+    """Another attempt of the execution published a commit that covers other pulls than this one's."""
+
+    table: str
+    run_id: str
+    says = "run {run_id} has published rows of {table} that this attempt was about to publish with others"
+    remedy = "run again: it goes on from what is published"
+
+
+@named
+class RunCheckpointIdTooLong(NamedError, Permanent):
+    """The commits of a run would outgrow what may name one (run.own.checkpoint-id-length)."""
+
+    run_id: str
+    next_id: str
+    limit: int
+    says = "run {run_id} has to commit more than once, and its next commit's id {next_id} passes {limit} characters"
+    remedy = "choose a shorter --run-id, or none; nothing of this run is committed, and the next one pulls afresh"
+
+
+@named
+class RunStagedBytesExceeded(NamedError, Permanent):
+    """A run would stage more than it may between two commits (run.own.staged-bytes)."""
+
+    table: str
+    pipeline: str
+    staged: int
+    limit: int
+    says = "{table} would have {staged} bytes staged since its last commit, and {limit} are allowed"
+    remedy = (
+        "load it in windows of time: contextful pipeline backfill {pipeline} --from A --to B --every 1d; or page it by "
+        "number, offset or token, so that it can commit on its way"
+    )
+
+
+@named
 class CommitContended(NamedError, Transient):
     """Every number a commit tried for went to another one."""
 

@@ -103,6 +103,12 @@ class Stage:
             self._downgrades.setdefault(downgrade.path, asdict(downgrade))
         return part
 
+    def landed(self, standing: Schema) -> None:
+        """Start over empty: what was staged is committed, and `standing` is the table's schema now."""
+        self._standing, self._own = standing, Schema()
+        self._parts, self._downgrades = [], {}
+        self.discard()
+
     def discard(self) -> None:
         """Remove every staged file (run.own.stage-discard); to repeat it is harmless."""
         with _refusing(self._folder), suppress(FileNotFoundError):

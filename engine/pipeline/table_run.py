@@ -1,6 +1,6 @@
-"""One run of one table: open its owner, walk the source, stage every pull, commit once, retire the owner.
+"""One run of one table: open its owner, walk the source, stage every pull, commit, retire the owner.
 
-reconcile ─▶ open ─▶ pull ⟲ stage ─▶ commit ─▶ retire
+reconcile ─▶ open ─▶ pull ⟲ stage ⟲ checkpoint ─▶ commit ─▶ retire
 │                │
 └── failure ─────┴─▶ discard the stage; release the owner, or retire it where a replay
 would only fail again or nothing was recorded
@@ -17,6 +17,8 @@ from engine.errors import (
     Canceled,
     ContextfulError,
     ExecutionSuperseded,
+    RunCheckpointIdTooLong,
+    RunStagedBytesExceeded,
     SchemaIncompatible,
     SnapshotIncomplete,
 )
@@ -109,11 +111,11 @@ class TableRun:
         try:
             # Another attempt may have committed and retired between the look above and the hold: now it stands still.
             base = reconciled(engine, table.name)
-            walk, stage = self._prepared(held, base)
+            walk, publication = self._prepared(held, base)
         except Exception as raised:
             held.release(held.ended(RunStatus.FAILED, failure=failure_of(raised)))
             raise
-        row = self._land(walk, stage, held, base=base)
+        row = self._land(walk, publication)
         self._watcher.closed(row)
         return row
 
@@ -124,25 +126,29 @@ class TableRun:
         self._watcher.closed(row)
         return row
 
-    def _prepared(self, held: Held, base: Marker | None) -> tuple[Walk, Stage]:
+    def _prepared(self, held: Held, base: Marker | None) -> tuple[Walk, Publication]:
         stored = self._position_of(base)
         start = None if self._kind is CursorKind.MONOTONIC else stored
         guard, floor = self._engine.settings.guard, self._floor(stored)
         walk = Walk(self._table, self._source, held, self._secrets, guard, start, floor, self._protection)
         standing = base.schema if base else Schema()
         scratch = self._engine.profile.scratch
-        return walk, Stage(scratch, run_id=held.attempt.run_id, table=self._table.name, standing=standing)
+        stage = Stage(scratch, run_id=held.attempt.run_id, table=self._table.name, standing=standing)
+        publication = Publication(self._engine, self._table, self._source, held, stage, base)
+        publication.resume()
+        walk.first = publication.pulls
+        return walk, publication
 
-    def _land(self, walk: Walk, stage: Stage, held: Held, *, base: Marker | None) -> RunRow:
+    def _land(self, walk: Walk, publication: Publication) -> RunRow:
         progress = _Progress()
         try:
-            self._stage_all(walk, stage, held, progress)
-            return self._publish(walk, stage, held, progress, base=base)
+            self._stage_all(walk, publication, progress)
+            return self._publish(walk, publication, progress)
         except KeyboardInterrupt:
-            self._fail(walk, stage, held, progress, failure=Canceled("interrupted"))
+            self._fail(walk, publication, progress, failure=Canceled("interrupted"))
             raise
         except Exception as raised:  # every failure past run open is recorded on its row
-            return self._fail(walk, stage, held, progress, failure=failure_of(raised))
+            return self._fail(walk, publication, progress, failure=failure_of(raised))
 
     def _position_of(self, marker: Marker | None) -> Any:
         return marker.position if marker else None
@@ -150,7 +156,7 @@ class TableRun:
     def _floor(self, stored: Any) -> Any:
         return cursors.since(stored, table=self._table.name, field=self._table.incremental)
 
-    def _stage_all(self, walk: Walk, stage: Stage, held: Held, progress: _Progress) -> None:
+    def _stage_all(self, walk: Walk, publication: Publication, progress: _Progress) -> None:
         for landing in walk.landings():
             progress.batches += 1
             progress.skipped += landing.meta.skipped
@@ -159,30 +165,27 @@ class TableRun:
             if landing.recorded is not None:
                 progress.recorded += self._source.journaled
                 progress.replayed += landing.replayed
-                self._stage(stage, landing, progress)
-            self._watcher.landed(self._row(walk, stage, held.run, progress), landing)
+                self._stage(publication, landing, progress)
+            self._watcher.landed(self._row(walk, publication, progress), landing)
 
-    def _stage(self, stage: Stage, landing: Landing, progress: _Progress) -> None:
+    def _stage(self, publication: Publication, landing: Landing, progress: _Progress) -> None:
         if landing.recorded is None or landing.batch is None or landing.batch.num_rows == 0:
             return
+        publication.make_room(landing, size=len(landing.recorded))
         try:
-            stage.add_decoded(landing.recorded, rows=landing.batch.num_rows, meta=landing.meta)
+            publication.stage.add_decoded(landing.recorded, rows=landing.batch.num_rows, meta=landing.meta)
         except SchemaIncompatible:
             progress.staging_failed = True
             raise
 
-    def _publish(self, walk: Walk, stage: Stage, held: Held, progress: _Progress, *, base: Marker | None) -> RunRow:
+    def _publish(self, walk: Walk, publication: Publication, progress: _Progress) -> RunRow:
         if self._table.write_mode is WriteMode.REPLACE and not progress.complete:
             raise SnapshotIncomplete(table=self._table.name)
-        publication = Publication(self._engine, self._table, self._kind, held, base)
-        committed = publication.publish(stage, position=self._position(walk, progress))
-        row = replace(held.ended(RunStatus.SUCCESS), **self._counts(walk, progress), rows=0, bytes=0)
-        if committed is None:
-            held.retire(row)
-        else:
-            marker = committed.marker
-            held.retire(replace(row, rows=marker.rows, bytes=marker.size), also=(caching(self._table.name, marker),))
-        stage.discard()
+        marker = publication.publish(position=self._position(walk, progress), pulls=walk.first + progress.batches)
+        held = publication.held
+        row = replace(held.ended(RunStatus.SUCCESS), **self._counts(walk, progress), **publication.landed)
+        held.retire(row, also=() if marker is None else (caching(self._table.name, marker),))
+        publication.stage.discard()
         return held.run
 
     def _position(self, walk: Walk, progress: _Progress) -> Any:
@@ -191,19 +194,27 @@ class TableRun:
             return progress.last_position
         return None if walk.frontier is None else cursors.watermark(self._table.incremental, walk.frontier)
 
-    def _fail(self, walk: Walk, stage: Stage, held: Held, progress: _Progress, *, failure: ContextfulError) -> RunRow:
+    def _fail(self, walk: Walk, publication: Publication, progress: _Progress, *, failure: ContextfulError) -> RunRow:
         """Close the attempt with its failure; the owner stays pending where a resume has something to replay."""
+        held = publication.held
         failure = self._superseded(held) or failure
-        stage.discard()
+        publication.stage.discard()
         status = RunStatus.CANCELED if isinstance(failure, Canceled) else RunStatus.FAILED
-        row = replace(held.ended(status, failure=failure), **self._counts(walk, progress))
-        # A recorded pull that the schema refuses is refused again on every replay (run.own.source-stage-schema).
-        done_for = progress.staging_failed or not (progress.recorded or held.resumed)
-        if done_for and not isinstance(failure, ExecutionSuperseded):
+        row = replace(held.ended(status, failure=failure), **self._counts(walk, progress), **publication.landed)
+        # A recorded pull that the schema or the limits refuse is refused again on every replay.
+        done_for = progress.staging_failed or isinstance(failure, RunStagedBytesExceeded | RunCheckpointIdTooLong)
+        if not isinstance(failure, ExecutionSuperseded) and (done_for or not self._wrote(publication, progress)):
             held.retire(row)
         else:
             held.release(row)
         return row
+
+    def _wrote(self, publication: Publication, progress: _Progress) -> bool:
+        """Whether the execution has a batch, recorded or landed, that a resume goes on from (run.own.pin-release)."""
+        if progress.recorded or publication.committed:
+            return True
+        entries = self._engine.profile.journal.entries(publication.held.attempt.execution_id)
+        return any(entry.recorded for entry in entries)
 
     def _superseded(self, held: Held) -> ExecutionSuperseded | None:
         """What an attempt that lost its owner fails with, whatever it stumbled over because of that."""
@@ -213,8 +224,9 @@ class TableRun:
             return superseded
         return None
 
-    def _row(self, walk: Walk, stage: Stage, run: RunRow, progress: _Progress) -> RunRow:
-        return replace(run, **self._counts(walk, progress), rows=stage.rows, bytes=stage.size)
+    def _row(self, walk: Walk, publication: Publication, progress: _Progress) -> RunRow:
+        rows, size = publication.rows + publication.stage.rows, publication.bytes + publication.stage.size
+        return replace(publication.held.run, **self._counts(walk, progress), rows=rows, bytes=size)
 
     def _counts(self, walk: Walk, progress: _Progress) -> dict[str, Any]:
         return {

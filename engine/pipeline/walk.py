@@ -6,7 +6,7 @@ bytes decode to, so a resumed run lands the bytes of an uninterrupted one (run.j
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -35,13 +35,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """One pull as it lands: the recorded bytes and what they decode to, or neither for an empty pull."""
+    """One pull as it lands: the recorded bytes and what they decode to, or neither for an empty pull.
+
+    `asked` is the position it was asked at, `before` the frontier before it.
+    """
 
     number: int
     recorded: bytes | None
     batch: pa.RecordBatch | None
     meta: PullMeta
     replayed: bool
+    asked: Any = None
+    before: Any = None
 
 
 @dataclass(slots=True)
@@ -56,7 +61,8 @@ class Counts:
 class Walk:
     """The pulls of `table` from `position` on. `floor` is the committed watermark's value, below which nothing lands.
 
-    `frontier` is the highest clock of the floor and every row fetched so far (run.advance.frontier).
+    `frontier` is the highest clock of the floor and every row fetched so far (run.advance.frontier), `first` how many
+    pulls of the execution have landed before this walk.
     """
 
     table: Table
@@ -67,6 +73,7 @@ class Walk:
     position: Any
     floor: Any
     protection: Protection
+    first: int = 0
     counts: Counts = field(default_factory=Counts)
     frontier: Any = None
     _generator: Iterator[Pull] | None = None
@@ -79,10 +86,10 @@ class Walk:
         """
         self.frontier = self.floor
         asked, visited = self.position, set[str]()
-        number = 0
+        number = self.first
         while True:
             visited.add(canonical_json(asked))
-            landing = self._pull(number, asked)
+            landing = replace(self._pull(number, asked), asked=asked, before=self.frontier)
             self._advance_frontier(landing)
             yield landing
             number += 1

@@ -75,5 +75,11 @@ SELECT step, input, run_id, claim, attempts, next_attempt_at, value, digest, byt
 SELECT COUNT(*), SUM(CASE WHEN value IS NOT NULL OR digest IS NOT NULL THEN 1 ELSE 0 END)
   FROM journal WHERE execution_id = :execution_id;
 
+-- name: collect_pulls
+-- What a checkpoint has landed; the pulls from number `below` on are still to land.
+DELETE FROM journal
+ WHERE execution_id = :execution_id
+   AND CASE WHEN step LIKE 'pull:%' THEN CAST(SUBSTR(step, 6) AS INTEGER) END < :below;
+
 -- name: collect_entries
 DELETE FROM journal WHERE execution_id = :execution_id;

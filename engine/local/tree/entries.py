@@ -57,6 +57,12 @@ def referenced(head: bytes, *, path: Path) -> str | None:
     return blob[0] if blob else None
 
 
+def pull_number(head: bytes, *, path: Path) -> int | None:
+    """Return which pull an entry's first line says it is of, None where it is no pull's."""
+    step = _parted(head, path)[0]["step"] if head else ""
+    return int(step.removeprefix("pull:")) if step.startswith("pull:") else None
+
+
 def awakeable_content(awakeable: Awakeable) -> bytes:
     """Return the file of `awakeable`."""
     names = ("token", "execution_id", "step", "created_at", "deadline", "state", "payload_sha256", "subject")

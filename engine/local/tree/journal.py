@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from engine.errors import ExecutionSuperseded, Refused
 from engine.local.disk import refusing
-from engine.local.tree.entries import awakeable_of, entry_content, entry_of, referenced
+from engine.local.tree.entries import awakeable_of, entry_content, entry_of, pull_number, referenced
 from engine.shapes import INLINE_LIMIT, Attempt, BlobRef, Entry, EntryKey
 from engine.sql import call
 
@@ -129,6 +129,19 @@ class TreeJournal:
                 if folder.is_dir():
                     shutil.rmtree(folder)
         self._db.run(call("forget_uncollected", execution_id=execution_id))
+
+    def pull_collection(self, execution_id: str, *, below: int) -> Sequence[Call]:  # noqa: ARG002 - nothing joins
+        """Nothing joins: a file that a crash leaves behind a checkpoint is asked for no more."""
+        return ()
+
+    def collect_pulls(self, execution_id: str, *, below: int) -> None:
+        """Delete the files of the pulls that a checkpoint has landed."""
+        with self._tree.changing(execution_id):
+            for path in self._files(execution_id, ".entry"):
+                number = pull_number(self._tree.head(path), path=path)
+                if number is not None and number < below:
+                    with refusing(path):
+                        path.unlink(missing_ok=True)
 
     def recollect(self) -> None:
         """Collect whatever is noted: a crash came between its retirement and its deletion."""

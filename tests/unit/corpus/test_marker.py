@@ -30,8 +30,15 @@ def test_a_marker_comes_back_as_it_was_written() -> None:
 def test_the_names_of_a_markers_fields_are_fixed() -> None:
     assert sorted(json.loads(MARKER.to_bytes())) == [
         "commit_id", "committed_at", "cursor_kind", "downgrades", "event", "execution_id", "final", "mode", "ordinal",
-        "parts", "position", "primary_key", "run_id", "schema", "seq", "site_id",
+        "parts", "position", "primary_key", "pulls", "run_id", "schema", "seq", "site_id",
     ]  # fmt: skip
+
+
+def test_a_marker_of_an_earlier_release_has_no_count_of_pulls() -> None:
+    document = json.loads(MARKER.to_bytes())
+    del document["pulls"]
+
+    assert Marker.from_bytes(json.dumps(document).encode(), name="m").by.pulls == 0
 
 
 def test_fields_of_a_later_release_are_passed_over() -> None:
