@@ -95,8 +95,9 @@ def _print(page: dict[str, Any]) -> None:
         note = "  (nested values land as JSON text)" if column["name"] in page["downgrades"] else ""
         output.text(f"  {column['name']} {column['type']}{note}")
     for name, treatment in page["protected"].items():
-        seen = "which is not on this page" if name in page["not_found"] else _TREATED[treatment]
-        output.text(f"  {name} has the class {treatment}: {seen}")
+        absent = name in page["not_found"]
+        does = ", and no such column is on this page" if absent else f": {_TREATED[treatment]}"
+        output.text(f"  {name} has the class {treatment}{does}")
     for name in page["untyped"]:
         output.text(f"  {name} null throughout: it gets a column once a value has a type")
     if rows:

@@ -106,7 +106,7 @@ def project_of(job: Job) -> Project:
         clock = JumpingClock(offset, jumps=job["jumps"])
     elif "slept_ms" in job:
         clock = SleeperClock(offset, slept_ms=job["slept_ms"])
-    environ = {PROFILE: job["profile"]}
+    environ = {PROFILE: job["profile"], **job.get("environ", {})}
     return Project.find(Path(job["root"]) / "contextful.toml", environ=environ, clock=clock)
 
 

@@ -14,6 +14,7 @@ from engine.pipeline import protect, walk
 from engine.pipeline.declaration import Column
 from engine.pipeline.manifest.hashing import hashed
 from engine.pipeline.recording import decode
+from engine.pipeline.shape import shape
 from engine.pipeline.sources.python import source
 from engine.shapes import Pull, RunStatus
 from tests.stores import LEASE, PROJECT
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from engine.pipeline.declaration import Table
+    from engine.pipeline.shape import Shaped
     from engine.pipeline.source import Ask
     from engine.runs import RunRow
     from tests.clocks import SettableClock
@@ -202,18 +204,24 @@ def test_a_replayed_pull_is_neither_asked_for_nor_shaped_nor_hashed_again(
 ) -> None:
     pending(shop)
     clock.advance(LEASE)
-    shaped, hashed_values = [], []
-    shape, digests = walk.shape, protect.digests
-    monkeypatch.setattr(walk, "shape", lambda rows, **options: shaped.append(rows) or shape(rows, **options))
-    monkeypatch.setattr(
-        protect, "digests", lambda texts, **options: hashed_values.append(texts) or digests(texts, **options)
-    )
+    again: list[Any] = []
+    shaping, digesting = shape, protect.digests
+
+    def shapes(rows: Any, **options: Any) -> Shaped:
+        again.append(rows)
+        return shaping(rows, **options)
+
+    def digests(texts: list[str | None], **options: Any) -> list[str | None]:
+        again.append(texts)
+        return digesting(texts, **options)
+
+    monkeypatch.setattr(walk, "shape", shapes)
+    monkeypatch.setattr(protect, "digests", digests)
 
     row = run(shop)
 
     assert (row.status, row.replayed, shop.feed.read) == (RunStatus.SUCCESS, 1, [1])
-    assert shaped == [customers(2)]
-    assert hashed_values == [["c2@example.com"]]
+    assert again == [customers(2), ["c2@example.com"]]
     assert shop.read("SELECT email FROM orders ORDER BY id") == [
         (digest("c1@example.com"),), (digest("c2@example.com"),),
     ]  # fmt: skip

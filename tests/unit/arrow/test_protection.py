@@ -89,7 +89,7 @@ def test_a_dropped_column_is_left_out_even_where_its_values_go_in_no_column() ->
 
 @pytest.mark.parametrize("treatment", ["drop", "null", "hash"])
 def test_an_arrow_table_is_prepared_as_rows_are(treatment: Treatment) -> None:
-    rows = [{"x": "ada", "n": 1}, {"x": None, "n": 2}]
+    rows: list[dict[str, Any]] = [{"x": "ada", "n": 1}, {"x": None, "n": 2}]
 
     from_rows, rows_meta = prepared(rows, treatment)
     from_arrow, arrow_meta = prepared(pa.Table.from_pylist(rows), treatment)

@@ -32,6 +32,11 @@ class _Zone(dt.tzinfo):
     def utcoffset(self, _: dt.datetime | None) -> dt.timedelta:
         raise LookupError(RAW)
 
+    dst = utcoffset
+
+    def tzname(self, _: dt.datetime | None) -> str:
+        return RAW
+
 
 TROUBLE: dict[str, tuple[Any, dict[str, str]]] = {
     "a mixture": ([1, RAW], {}),
