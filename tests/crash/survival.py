@@ -49,7 +49,7 @@ def _staged_is_recorded(death: Death, found: dict[str, Any], *, torn: bool) -> N
     """Staged file number n holds the bytes of the n-th recorded pull, and each was staged once it was recorded."""
     recorded = [digest for _, digest in sorted(_pulls(found).items())]
     staged = [hashlib.sha256(content).hexdigest() for _, content in sorted(death.staged.items())]
-    if recorded:
+    if found["owners"]:  # a journal apart from the catalog may be half collected once its owner is retired
         whole = staged[:-1] if torn and staged else staged
         assert whole == recorded[: len(whole)]
         assert torn or len(recorded) - len(whole) <= 1
