@@ -27,6 +27,7 @@ class PullMeta:
     """A pull without its rows: the walk's position and course, what was declared and skipped, what shaping found.
 
     `clocks` are the lowest and the highest watermark value the pull fetched, landed or not; None without a watermark.
+    `not_admitted` counts the fetched rows that lie below the position and are not in the batch.
     `prepared` names what took the protected values out of the rows; None where no column is protected.
     """
 
@@ -38,6 +39,7 @@ class PullMeta:
     schema: Schema = field(default_factory=Schema)
     downgrades: tuple[Downgrade, ...] = ()
     clocks: tuple[Any, Any] | None = None
+    not_admitted: int = 0
     prepared: str | None = None
 
 
@@ -61,12 +63,13 @@ def decode(data: bytes) -> tuple[pa.RecordBatch, PullMeta]:
     found = json.loads(kept[_SCHEMA])
     downgrades = tuple(Downgrade(**event) for event in found.pop("downgrades"))
     clocks = found.pop("clocks", None)
-    prepared = found.pop("prepared", None)
+    prepared, not_admitted = found.pop("prepared", None), found.pop("not_admitted", 0)
     meta = PullMeta(
         **json.loads(kept[_PULL]),
         schema=Schema.from_json(found),
         downgrades=downgrades,
         clocks=None if clocks is None else (clocks[0], clocks[1]),
+        not_admitted=not_admitted,
         prepared=prepared,
     )
     return batch.replace_schema_metadata(None), meta
@@ -83,6 +86,8 @@ def _pull(meta: PullMeta) -> bytes:
 
 def _found(meta: PullMeta) -> bytes:
     found = meta.schema.to_json() | {"downgrades": [asdict(event) for event in meta.downgrades], "clocks": meta.clocks}
+    if meta.not_admitted:
+        found["not_admitted"] = meta.not_admitted
     if meta.prepared is not None:
         found["prepared"] = meta.prepared
     return canonical_json(found).encode()

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from engine import cursors
-from engine.errors import SourceLoop, SourceShape
+from engine.errors import SnapshotIncomplete, SourceLoop, SourceShape
 from engine.pipeline import clocks
 from engine.pipeline.recording import PullMeta, decode, encode
 from engine.pipeline.shape import shape
 from engine.pipeline.source import Ask
 from engine.secrets import unmask
-from engine.shapes import EntryKey, Pull, canonical_json, domain_hash
+from engine.shapes import EntryKey, Pull, WriteMode, canonical_json, domain_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +51,7 @@ class Landing:
 
 @dataclass(slots=True)
 class Counts:
-    """What only the live pulls of a run can tell."""
+    """What a run's walk has left out: rows below the position, and, of its live pulls alone, masked secrets."""
 
     not_admitted: int = 0
     masked: int = 0
@@ -91,6 +91,7 @@ class Walk:
             visited.add(canonical_json(asked))
             landing = replace(self._pull(number, asked), asked=asked, before=self.frontier)
             self._advance_frontier(landing)
+            self.counts.not_admitted += landing.meta.not_admitted
             yield landing
             number += 1
             if not self._goes_on(landing, asked, visited):
@@ -149,6 +150,9 @@ class Walk:
     def _read(self, number: int, asked: Any) -> tuple[pa.RecordBatch | None, PullMeta]:
         """One pull: asked, shaped, admitted, guarded and prepared, in this order."""
         pull = self._next(asked)
+        if self.table.write_mode is WriteMode.REPLACE and not (pull.more or pull.snapshot_complete):
+            # Before it is recorded: a replay would find the inventory as incomplete as it was.
+            raise SnapshotIncomplete(table=self.table.name)
         place = f"{self.table.name}, pull {number}"
         position, masked = self.guard.position(pull.position)
         self.counts.masked += masked
@@ -171,6 +175,7 @@ class Walk:
             schema=shaped.schema,
             downgrades=shaped.downgrades,
             clocks=(cursors.stored(verdict.lowest), cursors.stored(verdict.highest)) if verdict else None,
+            not_admitted=verdict.not_admitted if verdict else 0,
         )
         meta = self.protection.meta(meta)
         if shaped.batch.num_rows == 0:
@@ -180,10 +185,9 @@ class Walk:
         return self.protection.batch(guarded, shaped.schema), meta
 
     def _admitted(self, batch: pa.RecordBatch, verdict: Admission | None) -> pa.RecordBatch:
-        """The rows that land; what lies below the floor is counted."""
+        """The rows that land."""
         if verdict is None or verdict.admitted is None:
             return batch
-        self.counts.not_admitted += verdict.not_admitted
         return batch.take(pa.array(verdict.admitted, pa.int64()))
 
     def _advance_frontier(self, landing: Landing) -> None:
@@ -204,7 +208,8 @@ class Walk:
         generator, self._generator = self._generator, None
         pull = next(generator, None)
         if pull is None:
-            return Pull()
+            # Nothing was said, so nothing has moved: a position dropped here would land everything again.
+            return Pull(position=asked)
         position, _ = self.guard.position(pull.position)
         try:
             self._reached = canonical_json(position)

@@ -291,3 +291,28 @@ def test_a_window_still_empty_after_turning_incremental_on_commits_nothing(shop:
     assert [shop.run(incremental="at").status for _ in range(2)] == [RunStatus.SUCCESS] * 2
 
     assert (shop.marker().seq, shop.marker().position) == (1, 1)
+
+
+@pytest.mark.clause("run.advance.cursor-bytes", "run.advance.frontier")
+def test_a_source_that_has_nothing_to_say_leaves_the_position_where_it_is(shop: Shop) -> None:
+    shop.feed.serves(orders(1))
+    shop.run()
+    shop.module.script = lambda _: iter([])
+
+    row = shop.run()
+
+    assert (row.status, row.rows) == (RunStatus.SUCCESS, 0)
+    assert (shop.marker().position, shop.marker().seq) == (1, 1)
+
+
+@pytest.mark.clause("run.advance.frontier", "run.journal.replay-lands")
+def test_a_replayed_page_counts_the_rows_it_left_below_the_position(shop: Shop) -> None:
+    shop.feed.serves(orders(1, at=day(5)))
+    shop.run(incremental="at")
+    shop.feed.serves([*orders(2, 3, at=day(4)), *orders(4, at=day(6))], orders(5, at=day(1)))
+    shop.feed.failures = {1: ValueError("second page")}
+    failed = shop.run(incremental="at")
+
+    resumed = shop.run(incremental="at")
+
+    assert (failed.not_admitted, resumed.replayed, resumed.not_admitted) == (2, 1, 3)

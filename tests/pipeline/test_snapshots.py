@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -56,8 +57,21 @@ def test_an_inventory_that_ended_early_replaces_nothing(shop: Shop, rows: list[A
 
     assert row.status is RunStatus.FAILED
     assert row.error is not None
-    assert row.error["name"] == "SnapshotIncomplete"
+    assert "ended before its inventory was complete" in row.error["message"]
     assert (shop.ids(), shop.marker().seq) == ([1, 2], 1)
+
+
+@pytest.mark.clause("run.advance.snapshot-completion")
+def test_an_inventory_that_ended_early_is_asked_for_its_end_again(shop: Shop) -> None:
+    """What ended early is not recorded: or every later run would end there too, without asking."""
+    pages = [Pull(rows=orders(1), position=1, more=True), Pull(rows=orders(2), position=2)]
+    shop.module.script = lambda _: iter(pages)
+    assert shop.run(**REPLACED).status is RunStatus.FAILED
+    shop.module.script = lambda _: iter([replace(pages[1], snapshot_complete=True)])
+
+    row = shop.run(**REPLACED)
+
+    assert (row.status, row.replayed, shop.ids()) == (RunStatus.SUCCESS, 1, [1, 2])
 
 
 @pytest.mark.clause("run.advance.snapshot-completion")
