@@ -100,21 +100,25 @@ def _next(owner: Owner, state: State, *, tables: Mapping[str, Table]) -> str:
     rewind = f"contextful run rewind {owner.execution_id} --reason TEXT"
     forced = rewind if owner.asked_pins else f"{rewind} --force"
     if kind != "table":
-        return _host_next(name, state, rewind=forced)
+        return _host_next(owner, name, state, rewind=forced)
     table = tables.get(name)
     if table is None:
         return f"declare table {name} again and run it, or {forced}"
     run = f"contextful pipeline run {table.pipeline_id} --table {name}"
     if state is State.RUNNING:
         return f"it is at work; {run} --wait 60s follows it"
+    if owner.wake_at is not None and table.content_hash == owner.plan_ref:
+        return f"contextful run resume-due goes on from its instant, as does {run}"
     if table.content_hash != owner.plan_ref:
         return f"restore the declaration it was opened under and {run}, or {forced}"
     return run
 
 
-def _host_next(name: str, state: State, *, rewind: str) -> str:
+def _host_next(owner: Owner, name: str, state: State, *, rewind: str) -> str:
     if state is State.RUNNING:
         return "it is at work; its program ends it"
+    if state is State.WAITING and owner.wake_at is not None:
+        return f"run the program that opens {name!r} again once its instant has come"
     if state is State.WAITING:
         return "resolve what it waits for; its program goes on from there"
     return f"run the program that opens {name!r} again, or {rewind}"

@@ -35,6 +35,7 @@ GROUPS: Final = {
             "show": "run_history:one",
             "export": "run_history:export",
             "rewind": "rewind:rewind",
+            "resume-due": "resume_due:resume_due",
             "stop": "stop:stop",
         },
     ),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.cli import output, session
 from engine.cli.signals import stopping
+from engine.cli.sitting import SittingOut
 from engine.cli.watching import watching
 from engine.clock import instant
 from engine.pipeline.reconcile import scope_of
@@ -65,12 +66,17 @@ class Fired:
         for refusal in self.outcome.refusals:
             yield output.refused(refusal)
         for run in self.outcome.runs:
-            if run.error:
+            if run.error and run.status is not RunStatus.WAITING:
                 yield f"{run.error['name']}: {run.projection()['error']['message']}"
-        for name in sorted(run.table or "" for run in self.outcome.runs if run.error and run.table in self.pending):
+        waits = [run for run in self.outcome.runs if run.status is RunStatus.WAITING]
+        for run in waits:
+            due = instant(run.next_attempt_at)
+            yield f"{run.table} waits until {due}: contextful run resume-due goes on then, and so does the next run"
+        failed = [run for run in self.outcome.runs if run.error and run not in waits]
+        for name in sorted(run.table or "" for run in failed if run.table in self.pending):
             again = f"contextful pipeline run {self.pipeline.id} --table {name}"
             yield f"next: {again} asks only for what is not recorded yet"
-        if self.outcome.state is FireState.RUNNING:
+        if self.outcome.state is FireState.RUNNING and not waits:
             yield f"fire {self.outcome.fire_id} is at work in another process: contextful status shows how far it is"
 
     def summary(self) -> Iterator[str]:
@@ -89,6 +95,7 @@ class Firing:
     run_id: str | None
     idempotency_key: str | None
     wait_ms: int
+    fire_id: str | None = None
 
     def fire(self, *, site: str | None, site_env: str | None) -> Fired:
         """Fire and watch. Raise what refuses before anything runs: secrets, site id, storage."""
@@ -104,6 +111,8 @@ class Firing:
                 run_id=self.run_id,
                 idempotency_key=self.idempotency_key,
                 await_live=Patience(self.wait_ms, check=engine.stopping.check),
+                await_due=SittingOut(self.wait_ms, engine.profile.database.now, engine.stopping.check),
+                fire_id=self.fire_id,
             )
             outcome = fire(engine, request, secrets=secrets, watcher=watcher)
             known = {run.run_id for run in outcome.runs}
@@ -117,6 +126,8 @@ def _came_to(run: RunRow) -> str:
     pulls = output.counted(run.batches, "pull")
     replayed = f", {run.replayed:,} of them replayed from the journal" if run.replayed else ""
     took = f"from {pulls}{replayed} in {seconds:.1f} s (run {run.run_id})"
+    if run.status is RunStatus.WAITING:
+        return f"waiting until {instant(run.next_attempt_at)} (run {run.run_id})"
     if not run.status.terminal:
         return f"{run.status} (run {run.run_id})"
     if run.status is not RunStatus.SUCCESS:

@@ -45,7 +45,7 @@ SiteIdEnv = Annotated[
 Wait = Annotated[
     int,
     typer.Option("--wait", envvar="CONTEXTFUL_PIPELINE_WAIT", metavar="60s", parser=duration_ms, show_default=False,
-                 help="Sit out a live run of the same table for so long before giving up with 75."),
+                 help="Sit out a live run of the same table, or an instant it waits for, before giving up with 75."),
 ]  # fmt: skip
 
 
@@ -73,16 +73,17 @@ def run(
     for line in fired.complaints():
         output.say(line)
     if json:
-        output.document(_document(fired))
+        output.document(told(fired))
     else:
         for line in fired.summary():
             output.text(line)
     return fired.outcome.exit_code
 
 
-def _document(fired: Any) -> dict[str, Any]:
+def told(fired: Any) -> dict[str, Any]:
+    """A fire as `--json` tells it."""
     projections = (run.projection() for run in fired.runs)
     runs = [{name: shown[name] for name in SHOWN} for shown in projections]
-    told = {"fire_id": fired.outcome.fire_id, "state": str(fired.outcome.state), "runs": runs}
+    document = {"fire_id": fired.outcome.fire_id, "state": str(fired.outcome.state), "runs": runs}
     refusals = [output.facts(refusal) for refusal in fired.outcome.refusals]
-    return told | ({"error": refusals[0], "refusals": refusals} if refusals else {})
+    return document | ({"error": refusals[0], "refusals": refusals} if refusals else {})

@@ -1,7 +1,8 @@
 """One run of one table: open its owner, walk the source, stage every pull, commit, retire the owner.
 
 reconcile ─▶ open ─▶ pull ⟲ stage ⟲ checkpoint ─▶ commit ─▶ retire
-│                │
+│      ▲         │
+│      └─ wait ◀─┤
 └── failure ─────┴─▶ discard the stage; release the owner, or retire it where a replay
 would only fail again or nothing was recorded
 """
@@ -21,6 +22,7 @@ from engine.errors import (
     RunStagedBytesExceeded,
     SchemaIncompatible,
     SnapshotIncomplete,
+    Waiting,
 )
 from engine.execution.steps import failure_of
 from engine.pipeline.manifest import own_secrets
@@ -147,6 +149,8 @@ class TableRun:
         except KeyboardInterrupt:
             self._fail(walk, publication, progress, failure=Canceled("interrupted"))
             raise
+        except Waiting as wait:
+            return self._park(walk, publication, progress, wait)
         except Exception as raised:  # every failure past run open is recorded on its row
             return self._fail(walk, publication, progress, failure=failure_of(raised))
 
@@ -194,6 +198,16 @@ class TableRun:
             return progress.last_position
         return None if walk.frontier is None else cursors.watermark(self._table.incremental, walk.frontier)
 
+    def _park(self, walk: Walk, publication: Publication, progress: _Progress, wait: Waiting) -> RunRow:
+        """Close the attempt until the instant of `wait`; what is recorded is staged anew then."""
+        row = replace(publication.held.waiting(wait), **self._counts(walk, progress), **publication.landed)
+        try:
+            publication.held.park(row)
+        except ExecutionSuperseded as superseded:
+            return self._fail(walk, publication, progress, failure=superseded)
+        publication.stage.discard()
+        return row
+
     def _fail(self, walk: Walk, publication: Publication, progress: _Progress, *, failure: ContextfulError) -> RunRow:
         """Close the attempt with its failure; the owner stays pending where a resume has something to replay."""
         held = publication.held
@@ -233,6 +247,7 @@ class TableRun:
             "batches": progress.batches,
             "skipped": progress.skipped,
             "replayed": progress.replayed,
-            "not_admitted": walk.counts.not_admitted,
-            "masked": walk.counts.masked,
+            # A pull is live once, and the attempt may have waited since: its row goes on counting.
+            "not_admitted": walk.held.run.not_admitted + walk.counts.not_admitted,
+            "masked": walk.held.run.masked + walk.counts.masked,
         }
