@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from engine.clock import Chance, Clock, SystemClock
 from engine.execution.admission import CooperativeAdmission
+from engine.execution.endings import Endings
 from engine.execution.execution import Execution
 from engine.execution.finished import FinishedExecution
 from engine.execution.held import Held, Room
@@ -21,6 +22,7 @@ from engine.pipeline.checkpoints import Limits
 from engine.runs import RunRow, Runs
 from engine.secrets import SecretGuard
 from engine.shapes import Connector, Phase, Pins, RunStatus
+from engine.spans import Spans
 from engine.storage import preflight
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from engine.errors import ContextfulError
     from engine.pipeline.declaration import Destination
     from engine.profile import Profile
+    from engine.trace import Caller
 
 _log = logging.getLogger("contextful")
 
@@ -42,7 +45,7 @@ def log_retry(step: str, attempt: int, failure: ContextfulError, delay_ms: int) 
 class Settings:
     """What an engine is told once: the project, the site that writes, what to mask, where effects may go.
 
-    `pepper` keys the digests of protected columns; None where no table hashes one.
+    `pepper` keys the digests of protected columns; None where no table hashes one. `caller` is the span runs belong to.
     """
 
     project: str
@@ -51,6 +54,7 @@ class Settings:
     destinations: Mapping[str, Destination] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     pepper: str | None = field(default=None, repr=False)
+    caller: Caller | None = None
 
 
 class Engine:
@@ -71,6 +75,7 @@ class Engine:
         self.clock = clock or SystemClock()
         self.chance = chance or Chance()
         self.history = History(profile.objects)
+        self.spans = Spans(settings.caller)
         self.runs = Runs(profile.database)
         self.owners = Owners(profile.database, profile.journal, self.chance)
         self.keeper = Keeper(self.clock)
@@ -88,6 +93,7 @@ class Engine:
             self.chance,
             settings.guard,
             noticed,
+            Endings(self.spans, profile.publish),
         )
         self.reap()
 
@@ -158,7 +164,7 @@ class Engine:
             plan_ref=plan_ref,
             connector=connector,
             site_id=self.settings.site_id,
-            trace_id=self.chance.trace_id(),
+            trace_id=self.settings.caller.trace_id if self.settings.caller else self.chance.trace_id(),
             **names,
         )
 
@@ -192,11 +198,16 @@ class Engine:
 
     def _opened(self, scope: str, pins: Pins, *, run: RunRow) -> Opened:
         self.leases.register()
+        run = replace(run, trace_id=self.spans.begin(run))
         try:
-            return self.owners.open(scope, pins, run=run, holder=self.leases.holder)
+            opened = self.owners.open(scope, pins, run=run, holder=self.leases.holder)
         except Exception:
-            self._append_refused(run.run_id)
+            self._append_refused(run)
+            self.spans.forget(run.run_id)
             raise
+        if opened.run.run_id != run.run_id or opened.owner.finished_at is not None:
+            self.spans.forget(run.run_id)  # it goes on as the attempt that waited, or there is nothing to do
+        return opened
 
     def _finished(self, scope: str, pins: Pins, *, once: bool) -> Owner | None:
         """The finished owner that `once` asks for; without `once` a finished owner makes room."""
@@ -208,9 +219,11 @@ class Engine:
         self.owners.withdraw(owner)
         return None
 
-    def _append_refused(self, run_id: str) -> None:
+    def _append_refused(self, run: RunRow) -> None:
         # The refusal is what the caller must see; a store that fails on top of it must not hide it.
         with suppress(Exception):
-            row = self.runs.get(run_id)
+            row = self.runs.get(run.run_id)
             if row is not None and row.ended_at is not None:
                 self.history.append(row, phase=Phase.COMMIT, at=row.ended_at)
+                if row.trace_id == run.trace_id:  # not of an earlier run that has the id already
+                    self.spans.end(row)

@@ -25,9 +25,17 @@ NEEDED: Final = ("journal", "blobs", "awakeables", "owners", "corpus")
 """The capabilities without which no execution is admitted (run.journal.storage-incomplete)."""
 
 
+def _published() -> None:
+    """Nothing is left to push."""
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Everything an engine stores through. `scratch` is a local folder whose loss costs nothing."""
+    """Everything an engine stores through. `scratch` is a local folder whose loss costs nothing.
+
+    `publish` pushes what the objects hold to where others find it, after every run that was open, failed ones included
+    (run.record.failure-publishes); where objects are written there in the first place it has nothing to do.
+    """
 
     name: str
     database: Database
@@ -38,6 +46,7 @@ class Profile:
     capabilities: frozenset[str]
     tables: tuple[str, ...]
     close: Callable[[], None]
+    publish: Callable[[], None] = _published
 
     def require(self, capability: str) -> None:
         """Raise `CapabilityUnwired` unless the profile wires `capability` (run.journal.unwired-capability)."""

@@ -17,6 +17,7 @@ from engine.profile import DEFAULT, Profile, open_profile
 from engine.secrets import SecretGuard
 from engine.site import site_id
 from engine.storage import initialize, is_empty
+from engine.trace import caller
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,6 +71,7 @@ class Project:
             destinations={d.name: d for d in self.manifest.destinations},
             limits=limits or Limits(),
             pepper=self.environ.get(PEPPER),
+            caller=caller(self.environ),
         )
         return Engine(self.profile, settings, clock=self.clock, **options)
 

@@ -46,6 +46,9 @@ def store(manifest: Path | None) -> Iterator[Project]:
 @contextmanager
 def engine(found: Project, **options: Any) -> Iterator[Engine]:
     """An engine over the project; whatever ends the block, its holder's exit is recorded."""
+    from engine import spans
+
+    spans.configured(found.environ)
     with found.engine(**options) as opened:
         yield opened
 

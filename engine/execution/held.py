@@ -50,6 +50,7 @@ class Room:
     chance: Chance
     guard: SecretGuard
     noticed: Callable[[str, int, ContextfulError, int], None]
+    ended: Callable[[RunRow], None]
 
 
 class Held:
@@ -63,6 +64,7 @@ class Held:
         self.run = replace(opened.run, execution_id=opened.attempt.execution_id)
         self.attempt = opened.attempt
         self.resumed = opened.resumed
+        self._told = False
         self.cancellation = Cancellation()
         self.outbound = Outbound(room.database, room.chance, attempt=opened.attempt, guard=room.guard)
         self._bounds = BoundHits(room.database, self.run, holder=opened.attempt.holder)
@@ -114,6 +116,7 @@ class Held:
             self._close(row)
         else:
             self._leave(row)
+            self._tell(row)
 
     def park(self, row: RunRow) -> None:
         """Close the attempt until the instant on `row`; its owner stays its own (run.retry.waiting-state).
@@ -142,6 +145,13 @@ class Held:
     def _close(self, row: RunRow) -> None:
         self._leave(row)
         self._room.history.append(row, phase=Phase.COMMIT, at=row.ended_at or row.started_at)
+        self._tell(row)
+
+    def _tell(self, row: RunRow) -> None:
+        """Say once that the attempt has ended, however many ways out it tried."""
+        if not self._told:
+            self._told = True
+            self._room.ended(row)
 
     def _leave(self, row: RunRow) -> None:
         self._drop.detach()
