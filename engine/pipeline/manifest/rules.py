@@ -34,6 +34,7 @@ def broken(document: Table, environ: Mapping[str, str]) -> Iterator[Problem]:
         yield from _absolute(destination.get("url"), (*loc, "url"))
     for loc, table, pipeline in tables:
         yield from _columns(loc, table, environ)
+        yield from _paged_by(loc, table, pipeline)
         yield from _watermark(loc, table)
         yield from _source(loc, table, pipeline)
 
@@ -59,6 +60,18 @@ def _columns(loc: Loc, table: Table, environ: Mapping[str, str]) -> Iterator[Pro
         if treatment == "hash" and not environ.get(PEPPER):
             yield Problem((*loc, "columns", name, "class"), f'"hash" without a pepper: {PEPPER} is not set',
                           f"set the variable {PEPPER} to a long secret text and keep it")  # fmt: skip
+
+
+def _paged_by(loc: Loc, table: Table, pipeline: Table) -> Iterator[Problem]:
+    """A database is read on from the key of the last row, so a position holds the key's values as they are."""
+    if _mapping(pipeline.get("source")).get("kind") != "sql":
+        return
+    key = {name.lower() for name in _list(table.get("primary_key")) if isinstance(name, str)}
+    for name, column in _mapping(table.get("columns")).items():
+        treatment = _mapping(column).get("class")
+        if treatment == "hash" and name.lower() in key:
+            yield Problem((*loc, "columns", name, "class"), shown(treatment),
+                          "no class: kind sql reads on from the key, and its position is recorded as it is")  # fmt: skip
 
 
 def _watermark(loc: Loc, table: Table) -> Iterator[Problem]:

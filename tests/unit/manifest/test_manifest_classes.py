@@ -57,6 +57,19 @@ def test_a_key_may_be_hashed_and_another_column_beside_the_watermark_classed(tmp
     assert {name: column.treatment for name, column in table.columns.items()} == {"email": "hash", "phone": "drop"}
 
 
+def test_the_key_a_database_is_paged_by_takes_no_class(tmp_path: Path) -> None:
+    path = declare(tmp_path, 'primary_key = ["Email"]\ncolumns = { email = { class = "hash" } }')
+    text = path.read_text(encoding="utf-8").replace(
+        'kind = "file", path = "a.csv"', 'kind = "sql", dsn = "sqlite:///a", from = "t"'
+    )
+    path.write_text(text, encoding="utf-8")
+
+    with pytest.raises(ManifestInvalid) as refusal:
+        load(path, PEPPERED)
+
+    assert "kind sql reads on from the key, and its position is recorded as it is" in str(refusal.value)
+
+
 def test_a_table_that_only_drops_needs_no_pepper(tmp_path: Path) -> None:
     path = declare(tmp_path, 'columns = { phone = { class = "drop" }, name = { class = "null" } }')
 
