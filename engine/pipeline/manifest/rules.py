@@ -71,7 +71,7 @@ def _paged_by(loc: Loc, table: Table, pipeline: Table) -> Iterator[Problem]:
         treatment = _mapping(column).get("class")
         if treatment == "hash" and name.lower() in key:
             yield Problem((*loc, "columns", name, "class"), shown(treatment),
-                          "no class: kind sql reads on from the key, and its position is recorded as it is")  # fmt: skip
+                          "no class: kind sql reads on from the key, and its position is recorded as is")  # fmt: skip
 
 
 def _watermark(loc: Loc, table: Table) -> Iterator[Problem]:

@@ -67,7 +67,7 @@ def test_the_key_a_database_is_paged_by_takes_no_class(tmp_path: Path) -> None:
     with pytest.raises(ManifestInvalid) as refusal:
         load(path, PEPPERED)
 
-    assert "kind sql reads on from the key, and its position is recorded as it is" in str(refusal.value)
+    assert "kind sql reads on from the key, and its position is recorded as is" in str(refusal.value)
 
 
 def test_a_table_that_only_drops_needs_no_pepper(tmp_path: Path) -> None:
