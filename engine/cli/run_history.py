@@ -18,12 +18,15 @@ def show(
     json: Json = False,
 ) -> None:
     """List the latest runs, newest first: 5 unless --limit says otherwise, 500 at most."""
+    from engine.diffs import joined
     from engine.export import described
 
     with session.store(manifest) as project:
         window = described(_runs(project), pipelines=pipeline or (), since=since, limit=limit)
+        diffs = joined(project.profile, window.runs) if json else {}
     rows = [run.projection() for run in window.runs]
     if json:
+        rows = [row | {"schema_diffs": diffs[row["run_id"]]} for row in rows]
         output.document({"runs": rows, "window": window.shown, "truncated": window.truncated})
         return
     headings = ("run_id", "pipeline", "table", "status", "rows", "replayed", "started_at", "error")
@@ -39,13 +42,14 @@ def one(
     json: Json = False,
 ) -> None:
     """Show everything recorded of one run."""
+    from engine.diffs import joined
     from engine.errors import RunUnknown
 
     with session.store(manifest) as project:
         found = _runs(project).get(run_id)
-    if found is None:
-        raise RunUnknown(run_id=run_id)
-    shown = found.projection()
+        if found is None:
+            raise RunUnknown(run_id=run_id)
+        shown = found.projection() | {"schema_diffs": joined(project.profile, [found])[run_id]}
     if json:
         output.document(shown)
         return

@@ -100,7 +100,7 @@ class Stage:
         self._own = own
         self._parts.append(part)
         for downgrade in meta.downgrades:
-            self._downgrades.setdefault(downgrade.path, asdict(downgrade))
+            self._downgrades.setdefault(downgrade.path, {"table": self._table} | asdict(downgrade))
         return part
 
     def landed(self, standing: Schema) -> None:

@@ -137,7 +137,8 @@ def test_an_export_is_a_window_line_and_one_run_a_line(shell: Shell) -> None:
         "truncated": True,
     }
     assert [row["run_id"] for row in rows] == ["orders-002", "orders-001"]
-    assert rows == shell.json("run", "list", "--limit", "2")["runs"]
+    listed = shell.json("run", "list", "--limit", "2")["runs"]
+    assert rows == [{name: value for name, value in row.items() if name != "schema_diffs"} for row in listed]
 
 
 @pytest.mark.clause("run.record.history-export")
@@ -251,3 +252,16 @@ def test_host_runs_are_listed_with_the_others(store: Store) -> None:
     store.here.runs.insert(RunRow(Chance().run_id(), RunStatus.SUCCESS, FIRST, host_scope="job"))
 
     assert len(exported(store.here.runs, pipelines=(), since=None, limit=None).runs) == 1
+
+
+@pytest.mark.clause("run.record.schema-diff-home")
+def test_listing_and_showing_a_run_tell_its_events_by_run_id(shell: Shell) -> None:
+    shell.orders({"id": 1, "at": "2026-01-01T00:00:00Z", "lines": [{"sku": "a"}]})
+    assert shell("pipeline", "run", "orders", "--run-id", "r").code == 0
+
+    shown = shell.json("run", "show", "r")
+    (listed,) = shell.json("run", "list")["runs"]
+
+    assert shown["schema_diffs"] == listed["schema_diffs"]
+    assert [event["path"] for event in shown["schema_diffs"]] == ["lines"]
+    assert '"lines"' in shell("run", "show", "r").out

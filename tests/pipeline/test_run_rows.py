@@ -170,5 +170,5 @@ def test_a_downgrade_is_in_the_marker_of_the_run_that_landed_it_and_a_failed_sta
 
     assert before == []
     (event,) = shop.marker().downgrades
-    assert set(event) == {"path", "source", "landed", "reason"}
-    assert (event["path"], event["landed"]) == ("lines", "json")
+    assert set(event) == {"table", "path", "source", "landed", "reason"}
+    assert (event["table"], event["path"], event["landed"]) == ("orders", "lines", "json")
