@@ -35,6 +35,22 @@ def test_a_handle_whose_attempt_waits_does_nothing_more(store: Store, clock: Set
     assert resumed.step("late", Effect()) == "done"
 
 
+@pytest.mark.clause("run.journal.current-owner")
+def test_a_handle_whose_attempt_goes_on_in_the_same_process_does_nothing_more_either(
+    store: Store, clock: SettableClock
+) -> None:
+    left_behind = store.open()
+    with pytest.raises(Waiting), left_behind:
+        left_behind.step("ask", Effect(failing(throttled())), schedule=EXACT)
+    clock.advance(HOUR)
+    resumed = store.open()
+
+    with pytest.raises(ExecutionSuperseded):
+        left_behind.step("late", died)
+
+    assert resumed.step("late", Effect()) == "done"
+
+
 @pytest.mark.clause("run.journal.claim-takeover", "run.journal.current-owner")
 def test_a_claim_left_behind_by_a_thread_bars_no_one_once_the_attempt_goes_on(
     store: Store, clock: SettableClock
@@ -116,6 +132,22 @@ def test_a_step_whose_inner_step_waits_waits_with_it_and_spends_no_attempt(store
 
     assert work(store.elsewhere()) == "found"
     assert (outer, inner.attempts) == ([1, 1], [1, 2])
+
+
+@pytest.mark.clause("run.retry.resume-at", "run.journal.entry-key")
+def test_a_program_that_asks_again_in_spite_of_a_wait_is_told_again_and_bars_itself_nowhere(store: Store) -> None:
+    execution = store.elsewhere()
+    inner = Effect(failing(throttled()))
+
+    def outer(_: Call) -> Any:
+        return execution.step("inner", inner, schedule=EXACT)
+
+    for _ in range(3):
+        with pytest.raises(Waiting, match="step inner waits until"):
+            execution.step("outer", outer, schedule=EXACT)
+
+    assert inner.calls == 1
+    assert {entry.claim for entry in store.entries(execution.execution_id)} == {None}
 
 
 @pytest.mark.clause("run.retry.one-layer")

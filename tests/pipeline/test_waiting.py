@@ -109,11 +109,15 @@ def test_the_budget_of_a_pull_is_one_over_all_its_waits(shop: Shop, clock: Setta
 @pytest.mark.clause("run.retry.waiting-state")
 def test_a_start_fails_dead_fires_and_leaves_one_that_waits(shop: Shop, clock: SettableClock) -> None:
     outcome = parked(shop)
+    dead, fires = shop.store.stalled(), Fires(shop.store.here.profile.database)
+    dead.leases.register()
+    fires.request("f-dead", pipeline_id="shop")
+    assert fires.begin("f-dead", holder=dead.leases.holder)
     clock.advance(2 * LEASE)
 
     shop.fire(customers(shop), engine=shop.store.engine())
 
-    assert state(shop, outcome) is FireState.RUNNING
+    assert (state(shop, outcome), fires.read("f-dead").state) == (FireState.RUNNING, FireState.FAILED)
     assert shop.store.run(outcome.runs[0].run_id).status is RunStatus.WAITING
 
 
