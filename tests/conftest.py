@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from tests.clocks import SettableClock
+from tests.databases import database, postgres_database, sqlite_database
+from tests.postgres import MISSING, REMEDY, binaries, leave_out, postgres
 from tests.stores import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+__all__ = ["database", "postgres", "postgres_database", "sqlite_database"]
+
 PROFILES: Final[dict[str, Callable[[], dict[str, str]]]] = {"sqlite": dict, "file": dict}
 """The profiles whose adapters keep the same promises, and what gives each the settings of a fresh store."""
+
+
+LEFT_OUT: Final = pytest.StashKey[int]()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left_out = leave_out(items)
+    config.stash[LEFT_OUT] = len(left_out)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    # The process that reports has collected nothing itself where others run the tests.
+    if binaries() is None:
+        count = config.stash.get(LEFT_OUT, 0) or "all"
+        terminalreporter.write_line(f"note: left out {count} tests over PostgreSQL: {MISSING}; {REMEDY}")
 
 
 @pytest.fixture

@@ -7,6 +7,10 @@ from engine.cli import output, session
 from engine.cli.options import Json, ManifestPath
 
 
+_NAMING = ("url", "path", "entry", "relation", "query")
+"""What names a source in a list: never a dsn, which may hold a password."""
+
+
 def validate(*, manifest: ManifestPath = None, json: Json = False) -> None:
     """Check the manifest: every problem at once; warn of secrets that are not set."""
     from engine.pipeline.manifest import missing_secrets
@@ -41,7 +45,7 @@ def _table(table: Any) -> dict[str, Any]:
     return {
         "pipeline": table.pipeline_id,
         "table": table.name,
-        "source": getattr(source, "url", None) or getattr(source, "path", None) or getattr(source, "entry", None),
+        "source": next(filter(None, (getattr(source, name, None) for name in _NAMING)), None),
         "key": list(table.primary_key),
         "mode": str(table.write_mode),
         "incremental": table.incremental,

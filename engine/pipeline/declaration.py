@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from engine.meters import Quota
 
+    from engine.meters import Quota
+
 Treatment = Literal["drop", "null", "hash"]
 """A column's class: what is done to its values before anything is recorded."""
 
@@ -73,7 +75,23 @@ class PythonSource:
     secrets: tuple[str, ...] = ()
 
 
-Source = HttpSource | FileSource | PythonSource
+@dataclass(frozen=True, slots=True)
+class SqlSource:
+    """A table read from a database, one of `query` and `relation` (`from` in the manifest) saying what.
+
+    `dsn` is `sqlite:///path`, relative to the manifest's folder (`base`) unless it has a fourth slash, or
+    `postgresql://…`. `batch` is the rows of one pull, `timeout_ms` bounds connecting and each statement.
+    """
+
+    dsn: str
+    base: Path
+    query: str | None = None
+    relation: str | None = None
+    batch: int = 10_000
+    timeout_ms: int = 30_000
+
+
+Source = HttpSource | FileSource | SqlSource | PythonSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +122,7 @@ class Table:
     skip_unchanged: bool = False
     columns: dict[str, Column] = field(default_factory=dict)
     schedule: Schedule = field(default_factory=Schedule)
+    meter: Quota | None = None
 
 
 @dataclass(frozen=True, slots=True)

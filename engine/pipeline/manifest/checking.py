@@ -10,7 +10,7 @@ from pydantic_core import SchemaValidator, ValidationError
 
 from engine.pipeline.manifest import models
 from engine.pipeline.manifest.placeholders import misplaced
-from engine.pipeline.manifest.problems import MISSING, Loc, Problem, shown, unknown_key
+from engine.pipeline.manifest.problems import MISSING, Loc, Problem, found_at, shown, unknown_key
 from engine.pipeline.manifest.rules import broken
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _problem(error: ErrorDetails, base: Loc, document: Any) -> Problem:
         return Problem(loc[:-1], f"the key {shown(loc[-2])}", error["msg"])
     if error["type"] == "unknown_key":
         return _unknown(loc, error["ctx"]["known"], document)
-    return Problem(loc, shown(found), _allowed(error, loc))
+    return Problem(loc, found_at(loc, found), _allowed(error, loc))
 
 
 def _place(loc: Loc) -> Loc:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import SecretNotFound
-from engine.pipeline.declaration import FileSource, HttpSource, PythonSource
+from engine.pipeline.declaration import FileSource, HttpSource, PythonSource, SqlSource
 from engine.pipeline.manifest.placeholders import PLACEHOLDER, names_in
 from engine.pipeline.manifest.problems import leaves
 from engine.pipeline.source import Secrets
@@ -53,7 +53,7 @@ def _named(manifest: Manifest) -> Iterator[tuple[str, str]]:
     for pipeline in manifest.pipelines:
         for table in pipeline.tables:
             owner = f'pipeline "{pipeline.id}", table "{table.name}": '
-            if isinstance(table.source, HttpSource):
+            if isinstance(table.source, HttpSource | SqlSource):
                 yield from _placed(_texts(table.source), owner)
             if isinstance(table.source, PythonSource):
                 yield from ((f"{owner}secrets", name) for name in table.source.secrets)
@@ -61,7 +61,9 @@ def _named(manifest: Manifest) -> Iterator[tuple[str, str]]:
         yield from _placed({"url": destination.url}, f'destination "{destination.name}": ')
 
 
-def _texts(source: HttpSource) -> dict[str, Any]:
+def _texts(source: HttpSource | SqlSource) -> dict[str, Any]:
+    if isinstance(source, SqlSource):
+        return {"dsn": source.dsn}
     return {"url": source.url, "headers": source.headers, "params": source.params, "body": source.body}
 
 

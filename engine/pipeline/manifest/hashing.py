@@ -5,22 +5,23 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from engine.pipeline.declaration import FileSource, HttpSource, Source
+from engine.pipeline.declaration import FileSource, HttpSource, Source, SqlSource
 from engine.shapes import canonical_json, domain_hash
 
 if TYPE_CHECKING:
     from engine.pipeline.declaration import Table
 
-_OUTSIDE: Final = ("content_hash", "schedule")
-_OUTSIDE_SOURCE: Final = ("timeout_ms", "base")
+_OUTSIDE: Final = ("content_hash", "schedule", "meter")
+_OUTSIDE_SOURCE: Final = ("timeout_ms", "base", "batch")
 
 
 def hashed(table: Table) -> Table:
     """`table` with its `content_hash` (run.own.execution-owner, run.journal.plan-pin).
 
     Covered is the resolved declaration: what is asked, how it is paged, what lands and how. Left out is what moves
-    without changing the rows: retry, timeout, folders, other tables, and the values behind `${NAME}`. Keys that are
-    absent do not count, so that a key this release does not know yet moves no pin when a later one brings it.
+    without changing the rows: retry, meter, timeout, the rows of one batch, folders, other tables, and the values
+    behind `${NAME}`. Keys that are absent do not count, so that a key this release does not know yet moves no pin when
+    a later one brings it.
     """
     declared = {key: value for key, value in asdict(table).items() if key not in _OUTSIDE}
     source = {key: value for key, value in declared["source"].items() if key not in _OUTSIDE_SOURCE}
@@ -31,6 +32,8 @@ def hashed(table: Table) -> Table:
 def _kind(source: Source) -> str:
     if isinstance(source, HttpSource):
         return "http"
+    if isinstance(source, SqlSource):
+        return "sql"
     return "file" if isinstance(source, FileSource) else "python"
 
 

@@ -21,6 +21,7 @@ _DURATION: Final = re.compile(r"([0-9]{1,15})(ms|s|m|h|d)", re.ASCII)
 _DECIMAL: Final = re.compile(r"decimal\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\)", re.ASCII)
 _PLAIN_TYPES: Final = ("string", "int64", "float64", "bool", "date", "timestamp", "bytes", "json")
 _DEEPEST_BODY: Final = 32
+DSN: Final = '"sqlite:///path" or "postgresql://user:${PASSWORD}@host/database"'
 INT64: Final = range(-(1 << 63), 1 << 63)
 
 
@@ -131,6 +132,14 @@ def is_url(text: str) -> bool:
         return parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 0) >= 0
     except ValueError:  # brackets that hold no address, or a port that is no number
         return False
+
+
+def is_dsn(text: str) -> bool:
+    """Whether `text` names a database of a known kind, or begins with a placeholder that stands for one."""
+    scheme, parted, rest = text.partition("://")
+    if PLACEHOLDER.match(text):
+        return True
+    return bool(parted) and (scheme in {"postgresql", "postgres"} or (scheme == "sqlite" and len(rest) > 1 and rest[0] == "/"))
 
 
 def _whole_text(pattern: str) -> cs.CoreSchema:

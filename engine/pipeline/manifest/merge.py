@@ -1,7 +1,8 @@
 """A table's source: the pipeline's, with whatever the table says of its own.
 
 A table's key replaces the source's, whole; only `headers` and `params` are laid over the source's, key by key, the
-table's winning (names of headers are compared ignoring case), and a table's `url` may be relative to the source's.
+table's winning (names of headers are compared ignoring case), a table's `url` may be relative to the source's, and of
+`query` and `from` the table's one takes the place of either.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from urllib.parse import urljoin
 def merged(source: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of `source` and `table` as one. Raise `ValueError` where the two URLs do not join."""
     result = {**source, **table}
+    for ours, theirs in (("from", "query"), ("query", "from")):
+        if ours in table and theirs not in table:
+            result.pop(theirs, None)
     for key, same in (("headers", str.lower), ("params", str)):
         if _both(source, table, key):
             result[key] = _overlaid(source[key], table[key], same)

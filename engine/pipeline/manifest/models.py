@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError, SchemaValidator
 from pydantic_core import core_schema as cs
 
 from engine.pipeline.manifest.leaves import (
+    DSN,
     UNIT_MS,
     body,
     column_type,
@@ -31,8 +32,7 @@ from engine.pipeline.manifest.placeholders import NAME_PATTERN
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-KINDS: Final = ("http", "file", "python")
-LATER_KINDS: Final = ("sql",)
+KINDS: Final = ("http", "file", "sql", "python")
 LATER_TABLES: Final = ("job", "dataset", "export")
 
 _DAY_MS: Final = UNIT_MS["d"]
@@ -106,9 +106,7 @@ def _destination() -> cs.CoreSchema:
 
 
 def _kind() -> cs.CoreSchema:
-    later = ", ".join(LATER_KINDS)
-    names = ", ".join(f'"{name}"' for name in KINDS)
-    return leaf(cs.literal_schema(list(KINDS)), f"{names} (kind {later}: not supported by this release)")
+    return one_of(*KINDS)
 
 
 def _source_keys(kind: str | None) -> dict[str, cs.CoreSchema]:
@@ -119,10 +117,11 @@ def _source_keys(kind: str | None) -> dict[str, cs.CoreSchema]:
             "entry": matching(f"{_ENTRY}:{_ENTRY}", '"package.module:callable"'),
             "secrets": several(matching(NAME_PATTERN, "the name of a variable"), "a list of names, at least one"),
         },
-        "sql": dict.fromkeys(("dsn", "query", "from"), cs.any_schema()),
+        "sql": _sql(),
     }
     chosen = [keys[kind]] if kind else keys.values()
-    return {name: schema for group in chosen for name, schema in group.items()} | {"retry": _retry()}
+    own = {name: schema for group in chosen for name, schema in group.items()}
+    return {**own, "retry": _retry(), "meter": _meter()}
 
 
 def _http() -> dict[str, cs.CoreSchema]:
@@ -137,6 +136,22 @@ def _http() -> dict[str, cs.CoreSchema]:
         "body": body(),
         "timeout": duration(least_ms=1),
     }
+
+
+def _sql() -> dict[str, cs.CoreSchema]:
+    return {
+        "dsn": matching(r"\S+", DSN),
+        "query": matching(r"(?s:.*\S.*)", "one SELECT"),
+        "from": matching(
+            r"[^\s.\x00-\x1f][^.\x00-\x1f]*(?:\.[^.\x00-\x1f]+){0,2}", "a table or view as the database spells it"
+        ),
+        "batch": whole(1, 1_000_000),
+        "timeout": duration(least_ms=1),
+    }
+
+
+def _meter() -> cs.CoreSchema:
+    return _table({"limit": needed(whole(1, 1_000_000)), "every": needed(duration(least_ms=1))})
 
 
 def _paginate() -> cs.CoreSchema:

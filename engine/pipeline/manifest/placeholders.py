@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from engine.pipeline.manifest.problems import Loc, Problem, leaves, shown
+from engine.pipeline.manifest.problems import Loc, Problem, found_at, leaves, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -41,7 +41,7 @@ def misplaced(document: Mapping[str, Any]) -> Iterator[Problem]:
             if PLACEHOLDER.search(value):
                 yield Problem(loc, shown(value), PLACES)
         elif "${" in PLACEHOLDER.sub("", value):
-            yield Problem(loc, shown(value), SPELLING)
+            yield Problem(loc, found_at(loc, value), SPELLING)
 
 
 def _takes_placeholders(loc: Loc) -> bool:

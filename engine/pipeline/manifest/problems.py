@@ -71,6 +71,11 @@ def shown(value: Any) -> str:
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
 
 
+def found_at(loc: Loc, value: Any) -> str:
+    """`value` as an error about `loc` shows it: a dsn not at all, since it may hold a password."""
+    return "a text that is not shown here" if loc[-1:] == ("dsn",) and isinstance(value, str) else shown(value)
+
+
 def leaves(value: Any, *, loc: Loc = ()) -> Iterator[tuple[Loc, Any]]:
     """Every value below `value` that is neither a table nor a list, with its place.
 

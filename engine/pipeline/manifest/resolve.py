@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from engine.meters import Quota
 from engine.pipeline.declaration import (
     Column,
     Destination,
@@ -14,6 +15,7 @@ from engine.pipeline.declaration import (
     Pipeline,
     PythonSource,
     Source,
+    SqlSource,
     Table,
 )  # fmt: skip
 from engine.pipeline.manifest.hashing import hashed
@@ -68,8 +70,18 @@ def _table(declared: Mapping[str, Any], source: Mapping[str, Any], *, pipeline_i
         skip_unchanged=declared.get("skip_unchanged", False),
         columns={name: Column(type=column.get("type"), treatment=column.get("class")) for name, column in columns},
         schedule=_schedule(whole.get("retry", {})),
+        meter=_quota(declared, source, pipeline_id=pipeline_id),
     )
     return hashed(table)
+
+
+def _quota(declared: Mapping[str, Any], source: Mapping[str, Any], *, pipeline_id: str) -> Quota | None:
+    """The quota of a table's pulls: its own, or the source's, which all the source's other tables share."""
+    if "meter" in declared:
+        return Quota(f"table:{declared['name']}", declared["meter"]["limit"], declared["meter"]["every"])
+    if "meter" in source:
+        return Quota(f"pipeline:{pipeline_id}", source["meter"]["limit"], source["meter"]["every"])
+    return None
 
 
 def _source(whole: Mapping[str, Any], base: Path) -> Source:
@@ -77,6 +89,15 @@ def _source(whole: Mapping[str, Any], base: Path) -> Source:
         return FileSource(path=whole["path"], base=base, format=whole.get("format"))
     if whole["kind"] == "python":
         return PythonSource(entry=whole["entry"], base=base, secrets=tuple(sorted(set(whole.get("secrets", ())))))
+    if whole["kind"] == "sql":
+        return SqlSource(
+            dsn=whole["dsn"],
+            base=base,
+            query=whole.get("query"),
+            relation=whole.get("from"),
+            batch=whole.get("batch", 10_000),
+            timeout_ms=whole.get("timeout", 30_000),
+        )
     return HttpSource(
         url=whole["url"],
         records=whole.get("records"),

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any, Final
 
 from engine.pipeline.declaration import PEPPER
-from engine.pipeline.manifest.leaves import is_url
+from engine.pipeline.manifest.leaves import DSN, is_dsn, is_url
 from engine.pipeline.manifest.merge import merged
 from engine.pipeline.manifest.problems import MISSING, Loc, Problem, shown
 
@@ -121,13 +121,27 @@ def _file(whole: Table, at: Callable[[str], Loc]) -> Iterator[Problem]:
         yield Problem(at("format"), f"nothing, and the path {shown(path)} does not tell", '"csv", "jsonl", "parquet"')
 
 
+def _sql(whole: Table, at: Callable[[str], Loc]) -> Iterator[Problem]:
+    dsn = whole.get("dsn", MISSING)
+    if dsn is MISSING:
+        yield Problem(at("dsn"), "nothing", DSN)
+    if isinstance(dsn, str) and not is_dsn(dsn) and len(dsn.split()) == 1:
+        scheme, parted, _ = dsn.partition("://")
+        found = f"a text that begins with {shown(scheme + parted)}" if parted else "a text without a scheme"
+        yield Problem(at("dsn"), found, DSN)
+    named = [key for key in ("query", "from") if key in whole]
+    if len(named) != 1:
+        found = "query and from" if named else "neither query nor from"
+        yield Problem(at(named[-1] if named else "from"), found, "one of the two: a SELECT, or the name of a table")
+
+
 def _python(whole: Table, at: Callable[[str], Loc]) -> Iterator[Problem]:
     if "entry" not in whole:
         yield Problem(at("entry"), "nothing", '"package.module:callable"')
 
 
 _CHECKS: Final[Mapping[Any, Callable[[Table, Callable[[str], Loc]], Iterator[Problem]]]] = {
-    "http": _http, "file": _file, "python": _python,
+    "http": _http, "file": _file, "sql": _sql, "python": _python,
 }  # fmt: skip
 
 

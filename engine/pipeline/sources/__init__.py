@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _CONNECTORS: Final = {
     declaration.HttpSource: ("http", "HttpPages"),
     declaration.FileSource: ("file", "Files"),
+    declaration.SqlSource: ("sql", "SqlRows"),
     declaration.PythonSource: ("python", "PythonPulls"),
 }
 """Module and class of the connector that reads each declared source."""
@@ -32,7 +33,7 @@ def open_source(table: declaration.Table) -> Source:
     if connector is None:
         raise UnknownConnector(
             f"pipeline {table.pipeline_id}, table {table.name}: no connector reads a {type(table.source).__name__}",
-            remedy="declare source.kind as http, file or python",
+            remedy="declare source.kind as http, file, sql or python",
         )
     module, name = connector
     return cast("Source", getattr(import_module(f"{__name__}.{module}"), name)(table))

@@ -32,7 +32,7 @@ def test_a_starter_names_every_key_of_the_grammar(tmp_path):
         "name", "site_id", "site_id_env", "root", "primary_key", "write_mode", "incremental", "allowed_lateness",
         "skip_unchanged", "columns", "idempotency_header", "dedup_window", "refusals", "attempts", "base_ms", "factor",
         "max_delay_ms", "jitter_ms", "backoff", "retry_on", "type", "class", "field", "param", "start", "size_param",
-        "size", "limit_param", "limit",
+        "size", "limit_param", "limit", "every",
     }  # fmt: skip
     assert [key for key in sorted(keys) if f"{key} = " not in text] == []
 
@@ -40,7 +40,7 @@ def test_a_starter_names_every_key_of_the_grammar(tmp_path):
 def test_every_commented_line_of_the_starter_is_right_when_uncommented(tmp_path):
     (manifest,) = write_starter(tmp_path, example=False)
     text = manifest.read_text(encoding="utf-8")
-    for key in ("root", "headers", "retry", "allowed_lateness", "skip_unchanged"):
+    for key in ("root", "headers", "retry", "meter", "allowed_lateness", "skip_unchanged"):
         assert f"\n# {key} = " in text
         text = text.replace(f"\n# {key} = ", f"\n{key} = ")
     text = text.replace("\n# method = ", "\nmethod = ").replace("\n# body = ", "\nbody = ")

@@ -10,16 +10,20 @@ import pytest
 
 from engine.errors import UnknownConnector
 from engine.pipeline import sources
-from engine.pipeline.declaration import FileSource, HttpSource, Table
+from engine.pipeline.declaration import FileSource, HttpSource, SqlSource, Table
 from engine.pipeline.sources import open_source, versions
 
 HERE = Path(sources.__file__).parent
-CONNECTORS = {"http": versions.HTTP, "file": versions.FILE}
-DECLARED: dict[str, Any] = {"http": HttpSource(url="http://h/"), "file": FileSource(path="*.csv", base=Path("/"))}
+CONNECTORS = {"http": versions.HTTP, "file": versions.FILE, "sql": versions.SQL}
+DECLARED: dict[str, Any] = {
+    "http": HttpSource(url="http://h/"),
+    "file": FileSource(path="*.csv", base=Path("/")),
+    "sql": SqlSource(dsn="sqlite:///a.db", base=Path("/"), relation="a"),
+}
 
 
 @pytest.mark.clause("run.own.admission-pin")
-@pytest.mark.parametrize("kind", ["http", "file"])
+@pytest.mark.parametrize("kind", ["http", "file", "sql"])
 def test_a_connectors_hash_is_that_of_its_code(kind: str) -> None:
     code = _hash_of(versions.MODULES[kind])
 
@@ -35,7 +39,7 @@ def test_every_module_belongs_to_a_connector_or_pins_nothing() -> None:
 
 
 @pytest.mark.clause("run.journal.opt-out")
-@pytest.mark.parametrize("kind", ["http", "file"])
+@pytest.mark.parametrize("kind", ["http", "file", "sql"])
 def test_no_connector_shipped_here_opts_out_of_journaling(kind: str) -> None:
     source = open_source(_table(DECLARED[kind]))
 
@@ -63,7 +67,7 @@ assert not heavy, heavy
 
 
 def _table(source: Any) -> Table:
-    return Table("t", "p", source, content_hash="")
+    return Table("t", "p", source, content_hash="", primary_key=("id",))
 
 
 def _hash_of(modules: tuple[str, ...]) -> str:

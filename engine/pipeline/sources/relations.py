@@ -1,0 +1,94 @@
+"""What a database is asked, whichever it is: which rows of a relation, in which order, from where on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Any, Protocol
+
+from engine import cursors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class SqlColumn:
+    """A column of the relation: the type it lands as, None where only its values tell.
+
+    `read` turns what the driver gives into what lands, and raises `ValueError` saying what it expected. An `unbounded`
+    number has more digits than a decimal may have, and lands as its text.
+    """
+
+    name: str
+    type: str | None
+    read: Callable[[Any], Any] | None = None
+    unbounded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """The rows of one walk: ordered by `clock` and then `keys`, none of `clock` below `since`, all behind `after`.
+
+    `after` holds the marks of the last row read: what the database itself has for its clock and its keys.
+    """
+
+    clock: str | None
+    keys: tuple[str, ...]
+    since: Any = None
+    after: tuple[Any, ...] | None = None
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The columns whose values are a row's marks."""
+        return (self.clock, *self.keys) if self.clock else self.keys
+
+
+class Session(Protocol):
+    """A relation opened in one read-only transaction: all of it is read as it stood at one moment."""
+
+    def columns(self, declared: Mapping[str, str]) -> tuple[SqlColumn, ...]:
+        """The columns of the relation, in order, of the `declared` type where one is declared."""
+
+    def hole(self, course: Course) -> tuple[Any, ...] | None:
+        """The marks of a row that has no place in the order: a null or foreign clock, a null in a key."""
+
+    def rows(self, course: Course, *, size: int) -> Iterator[tuple[Any, ...]]:
+        """The rows of `course`, fetched `size` at a time: the values of all columns, behind them the row's marks."""
+
+
+class Opened(Protocol):
+    """A context that opens a session and closes it.
+
+    Raise `Transient` for a connection that broke, `AuthExpired` for a refused credential, `ConnectorBoundHit` for a
+    statement that took too long, `Permanent` with the database's own words for one it does not take.
+    """
+
+    def __enter__(self) -> Session:
+        """Open it."""
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+
+
+def bare(query: str) -> str:
+    """A SELECT without the semicolon people end it with, fit to stand in parentheses whatever comment it ends with."""
+    return query.strip().rstrip(";").rstrip() + "\n"
+
+
+def lowest_text(since: Any) -> str:
+    """A text that no spelling of an instant at or after `since` is below; any other text is its own.
+
+    Instants of other offsets, precisions and separators sort unlike moments do, but never by more than a day.
+    """
+    text = str(since)
+    ranked = cursors.rank(text)
+    if ranked is None or ranked[0] != "instant":
+        return text
+    day = date.fromisoformat(text[:10])
+    return (day - timedelta(days=1)).isoformat() if day > date.min else ""
+
+
+def twice(names: Sequence[str]) -> str | None:
+    """The first name that stands twice."""
+    return next((name for at, name in enumerate(names) if name in names[:at]), None)

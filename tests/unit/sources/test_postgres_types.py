@@ -1,0 +1,279 @@
+"""What PostgreSQL holds is what lands: types, digits and instants, and its failures by their tags."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from urllib.parse import quote
+
+import psycopg
+import pytest
+
+from engine.corpus.values import plain
+from engine.errors import AuthExpired, Config, ConnectorBoundHit, ContextfulError, Permanent, Transient
+from engine.pipeline.shape import shape
+from engine.pipeline.source import Secrets
+from engine.pipeline.sources import open_source
+from tests.postgres import PASSWORD
+
+VALUES = {
+    "small": ("smallint", "-32768", "int64", -32768),
+    "big": ("bigint", "9223372036854775807", "int64", 9223372036854775807),
+    "price": ("numeric(20,4)", "1234567890123456.7891", "decimal(20,4)", Decimal("1234567890123456.7891")),
+    "widest": ("numeric(38,0)", "9" * 38, "decimal(38,0)", Decimal("9" * 38)),
+    "enormous": ("numeric", "1" + "0" * 60 + ".000000000000000000000000000001", "string",
+                 "1" + "0" * 60 + ".000000000000000000000000000001"),
+    "too_wide": ("numeric(60,2)", "1" + "0" * 50 + ".25", "string", "1" + "0" * 50 + ".25"),
+    "upwards": ("numeric(5,-2)", "12300", "string", "12300"),
+    "narrow": ("real", "0.1", "float64", 0.1),
+    "wide": ("double precision", "0.1234567890123456", "float64", 0.1234567890123456),
+    "yes": ("boolean", "true", "bool", True),
+    "zoned": ("timestamptz", "'2026-03-29 02:30:00.123456+05:30'", "timestamp",
+              datetime(2026, 3, 28, 21, 0, 0, 123456, tzinfo=UTC)),
+    "bare": ("timestamp", "'2026-03-29 02:30:00.000001'", "timestamp", datetime(2026, 3, 29, 2, 30, 0, 1, tzinfo=UTC)),
+    "day": ("date", "'2026-02-28'", "date", date(2026, 2, 28)),
+    "data": ("bytea", r"'\x00ff5c27'", "bytes", b"\x00\xff\\'"),
+    "words": ("text", "'ünï %s \\ \"x\"'", "string", 'ünï %s \\ "x"'),
+    "padded": ("char(3)", "'a'", "string", "a  "),
+    "doc": ("jsonb", """'{"b": [1, 123456789012345678901, null], "a": "x"}'""", "json",
+            '{"a":"x","b":[1,123456789012345678901,null]}'),
+    "scalar": ("json", """'"text"'""", "json", '"text"'),
+    "number": ("json", "'5'", "json", "5"),
+    "id": ("uuid", "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'", "string", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
+    "tags": ("text[]", "ARRAY['a', NULL, 'b\"c']", "json", '["a",null,"b\\"c"]'),
+    "amounts": ("numeric[]", "ARRAY[1.10, 2]", "json", '["1.10","2"]'),
+    "host": ("inet", "'10.0.0.1/24'", "string", "10.0.0.1/24"),
+    "span": ("int4range", "'[1,5)'", "string", "[1,5)"),
+    "wait": ("interval", "'1 month 2 days'", "string", "P1M2D"),
+    "clock": ("time", "'23:59:59.5'", "string", "23:59:59.5"),
+    "mood": ("mood", "'so so'", "string", "so so"),
+    "positive": ("positive", "7.50", "decimal(6,2)", Decimal("7.50")),
+}  # fmt: skip
+
+
+@pytest.fixture
+def everything(postgres_database):
+    """One row of every type, and one of nulls."""
+    postgres_database("CREATE TYPE mood AS ENUM ('so so')")
+    postgres_database("CREATE DOMAIN positive AS numeric(6,2) CHECK (VALUE > 0)")
+    columns = ", ".join(f"{name} {spelled}" for name, (spelled, *_) in VALUES.items())
+    postgres_database(f"CREATE TABLE orders (key integer, {columns})")
+    values = ", ".join(literal for _, literal, *_ in VALUES.values()).replace("%", "%%")
+    postgres_database.session.execute(f"INSERT INTO orders VALUES (1, {values})", ())
+    postgres_database("INSERT INTO orders (key) VALUES (2)")
+    return postgres_database
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_type_lands_as_it_is(everything, name):
+    (pull,) = everything.pulls(everything.table(primary_key=("key",)))
+
+    shaped = shape(pull.rows, declared=pull.types, table="orders", place="here")
+
+    *_, logical, value = VALUES[name]
+    assert pull.types[name] == logical
+    assert shaped.schema[name].type == logical
+    assert shaped.batch.column(name).to_pylist() == [value, None]
+
+
+def test_a_number_without_bounds_lands_as_what_the_manifest_declares(everything):
+    table = everything.table(primary_key=("key",), types={"enormous": "decimal(38,2)"})
+    everything("UPDATE orders SET enormous = 12.5")
+
+    (pull,) = everything.pulls(table)
+
+    shaped = shape(pull.rows, declared=pull.types, table="orders", place="here")
+    assert shaped.batch.column("enormous").to_pylist() == [Decimal("12.50"), Decimal("12.50")]
+
+
+def test_a_number_without_bounds_is_no_watermark_until_it_is_declared(everything):
+    everything("DELETE FROM orders WHERE enormous IS NULL")
+    with pytest.raises(Config, match=r"declare columns\.enormous\.type"):
+        everything.pulls(everything.table(incremental="enormous"))
+
+    everything("UPDATE orders SET enormous = 12.5")
+    (pull,) = everything.pulls(everything.table(incremental="enormous", types={"enormous": "decimal(9,1)"}), since=12)
+
+    assert len(pull.rows) == 1
+
+
+def test_a_nan_has_no_place_in_a_decimal_and_is_named_with_its_row(everything):
+    everything("UPDATE orders SET price = 'NaN' WHERE key = 2")
+    (pull,) = everything.pulls(everything.table(primary_key=("key",)))
+
+    with pytest.raises(ContextfulError, match=r"orders\.price .* row 2"):
+        shape(pull.rows, declared=pull.types, table="orders", place="here")
+
+
+@pytest.mark.parametrize(
+    ("spelled", "below", "at", "since"),
+    [
+        ("timestamptz", "2026-01-01 00:00:00.000999Z", "2025-12-31 20:30:00.001-03:30", "2026-01-01T00:00:00.001000Z"),
+        ("timestamp", "2026-01-01 00:00:00.000999", "2026-01-01 00:00:00.001", "2026-01-01T00:00:00.001000Z"),
+        ("date", "2026-01-01", "2026-01-02", "2026-01-02"),
+        ("bigint", "9007199254740992", "9007199254740993", 9007199254740993),
+        ("numeric(20,2)", "9.99", "10.00", 10),
+        ("numeric(20,3)", "9.998", "9.999", "9.999"),
+        ("double precision", "0.1", "0.30000000000000004", 0.30000000000000004),
+        ("text", "B", "a", "a"),
+    ],
+)  # fmt: skip
+def test_a_watermark_of_any_type_asks_for_what_is_at_or_above_it_to_the_last_digit(
+    postgres_database, spelled, below, at, since
+):
+    postgres_database(f"CREATE TABLE orders (id integer, at {spelled})")
+    postgres_database("INSERT INTO orders VALUES (1, ?), (2, ?), (3, ?)", below, at, at)
+    table = postgres_database.table(primary_key=("id",), incremental="at", source={"batch": 1})
+
+    pulls = postgres_database.pulls(table, since=since)
+    again = postgres_database.pulls(table, since=since, position=pulls[0].position)
+
+    assert [[row["id"] for row in pull.rows] for pull in pulls] == [[2], [3]]
+    assert [[row["id"] for row in pull.rows] for pull in again] == [[3]]
+
+
+def test_texts_are_ordered_by_their_code_points_whatever_the_column_is_collated_by(postgres_database):
+    postgres_database('CREATE TABLE orders (id integer, at text COLLATE "en-x-icu")')
+    postgres_database("INSERT INTO orders VALUES (1, 'a'), (2, 'B'), (3, 'b'), (4, 'A')")
+    table = postgres_database.table(primary_key=("id",), incremental="at", source={"batch": 1})
+
+    pulls = postgres_database.pulls(table, since="B")
+
+    assert [row["at"] for pull in pulls for row in pull.rows] == ["B", "a", "b"]
+
+
+def test_texts_that_are_instants_are_asked_for_from_the_day_before(postgres_database):
+    postgres_database("CREATE TABLE orders (id integer, at text)")
+    postgres_database("INSERT INTO orders VALUES (1, '2026-01-01T00:00:00.5Z'), (2, '2025-12-31T20:00:01-04:00'), "
+                      "(3, '2025-12-29T00:00:00Z')")  # fmt: skip
+    table = postgres_database.table(primary_key=("id",), incremental="at")
+
+    (pull,) = postgres_database.pulls(table, since="2026-01-01T00:00:00Z")
+
+    assert {row["id"] for row in pull.rows} == {1, 2}
+
+
+@pytest.mark.parametrize("name", ["data", "doc", "price", "zoned"])
+def test_what_json_lacks_is_still_told(everything, name):
+    (pull,) = everything.pulls(everything.table(primary_key=("key",)))
+
+    assert plain(pull.rows[0][name]) is not None
+
+
+def test_a_query_cannot_write(postgres_database):
+    postgres_database("CREATE SEQUENCE numbers")
+
+    with pytest.raises(Permanent, match="read-only transaction"):
+        postgres_database.pulls(postgres_database.table(source={"query": "SELECT nextval('numbers') AS id"}))
+
+
+def test_two_columns_of_one_name_are_refused(postgres_database):
+    with pytest.raises(Permanent, match="two columns are named 'id'"):
+        postgres_database.pulls(postgres_database.table(source={"query": "SELECT 1 AS id, 2 AS id"}))
+
+
+@pytest.mark.clause("run.retry.failure-taxonomy")
+@pytest.mark.parametrize("secret", ["wrong-password", ""])
+def test_a_refused_password_is_told_without_it(postgres_database, secret):
+    asked = replace(postgres_database, secrets=Secrets({"PASSWORD": secret}))
+
+    with pytest.raises(AuthExpired) as refusal:
+        asked.pulls(asked.table())
+
+    assert "wrong-password" not in str(refusal.value)
+    assert refusal.value.__cause__ is None
+
+
+def test_a_role_without_the_right_to_read_is_a_refused_credential(postgres_database):
+    postgres_database("CREATE TABLE orders (id integer)")
+    postgres_database("DROP ROLE IF EXISTS reader")
+    postgres_database("CREATE ROLE reader LOGIN PASSWORD 'r'")
+    reader = replace(postgres_database, dsn=postgres_database.dsn.replace("owner:${PASSWORD}", "reader:r"))
+
+    with pytest.raises(AuthExpired, match="permission denied"):
+        reader.pulls(reader.table())
+
+
+def test_a_database_that_is_not_there_stands(postgres_database):
+    lost = replace(postgres_database, dsn=postgres_database.dsn + "_lost")
+
+    with pytest.raises(Permanent, match="does not exist"):
+        lost.pulls(lost.table())
+
+
+@pytest.mark.clause("run.retry.failure-taxonomy")
+def test_a_server_that_does_not_answer_is_transient(postgres_database):
+    lost = replace(postgres_database, dsn="postgresql://owner:${PASSWORD}@127.0.0.1:9/x")
+
+    with pytest.raises(Transient, match=r"(?i)refused") as refusal:
+        lost.pulls(lost.table())
+
+    assert PASSWORD not in str(refusal.value)
+
+
+@pytest.mark.clause("run.retry.failure-taxonomy")
+def test_a_connection_that_breaks_in_the_middle_is_transient(postgres_database, postgres):
+    postgres_database("CREATE TABLE orders AS SELECT id FROM generate_series(1, 50000) AS id")
+    table = postgres_database.table(primary_key=("id",), source={"batch": 10})
+    walk = open_source(table).pulls(postgres_database.ask())
+    next(walk)
+    with psycopg.connect(postgres.uri("postgres"), autocommit=True) as operator:
+        operator.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'contextful'")
+
+    with pytest.raises(Transient):
+        list(walk)
+
+
+@pytest.mark.clause("run.retry.bound-hit-is-transient")
+def test_a_statement_that_takes_too_long_strikes_the_deadline(postgres_database):
+    query = "SELECT 1 AS id FROM (SELECT pg_sleep(30)) AS s"
+
+    with pytest.raises(ConnectorBoundHit) as refusal:
+        postgres_database.pulls(postgres_database.table(source={"query": query, "timeout_ms": 200}))
+
+    assert refusal.value.bound == "call-deadline"
+
+
+def test_a_password_is_found_in_no_error_wherever_the_dsn_is_wrong(postgres_database):
+    for dsn in (
+        "postgresql://u:hunter2@[::1/x",
+        "postgresql://u:hunter2@127.0.0.1:port/x",
+        "postgresql://%zz:hunter2@h",
+    ):
+        broken = replace(postgres_database, dsn=dsn)
+
+        with pytest.raises(ContextfulError) as refusal:
+            broken.pulls(broken.table())
+
+        assert "hunter2" not in str(refusal.value)
+
+
+def test_a_whole_dsn_may_be_one_secret(postgres_database, postgres):
+    postgres_database("CREATE TABLE orders AS SELECT 1 AS id")
+    dsn = postgres_database.dsn.replace("${PASSWORD}", quote(PASSWORD, safe=""))
+    hidden = replace(postgres_database, dsn="${DSN}", secrets=Secrets({"DSN": dsn}))
+
+    (pull,) = hidden.pulls(hidden.table())
+
+    assert pull.rows == [{"id": 1}]
+
+
+def test_without_psycopg_the_extra_is_named():
+    program = """
+import sys
+sys.modules["psycopg"] = None
+from pathlib import Path
+from engine.errors import Config
+from engine.pipeline.declaration import SqlSource
+from engine.pipeline.sources.dsn import opened
+try:
+    opened(SqlSource("postgresql://h/d", Path("."), relation="a"), {}, place="here")
+except Config as refusal:
+    assert "contextful[postgres]" in str(refusal), refusal
+else:
+    raise AssertionError("it was opened")
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
