@@ -30,6 +30,18 @@ class CursorPositionUnorderable(NamedError, Permanent):
 
 
 @named
+class LatenessUnmeasurable(NamedError, Config):
+    """A table's clock is no moment that its `allowed_lateness` could be taken from (run.advance.allowed-lateness)."""
+
+    table: str
+    field: str
+    found: str
+    place: str
+    says = "{table}.{field} is no moment that allowed_lateness could be taken from: {found} ({place})"
+    remedy = "drop allowed_lateness, or name a column of RFC 3339 instants or dates as incremental"
+
+
+@named
 class SourceShape(NamedError, Permanent):
     """What the source answered is not what the manifest says."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from engine import cursors
+from engine import cursors, lateness
 from engine.errors import CursorPositionUnorderable, StoreSchemaIncompatible
 from engine.pipeline.columns import UNDECLARED
 
@@ -33,7 +33,8 @@ def judged(shaped: Shaped, *, table: Table, floor: Any, frontier: Any, place: st
     """Which rows are at or after the floor (run.advance.inclusive-boundary); None without a watermark.
 
     Raise `CursorPositionUnorderable` for clocks that have no order among themselves, beside the floor, or beside the
-    walk's `frontier`: before the pull is recorded, or every replay would stumble over it again.
+    walk's `frontier`: before the pull is recorded, or every replay would stumble over it again. Raise
+    `LatenessUnmeasurable` for clocks that the table's window cannot be taken from.
     """
     clock, batch = table.incremental, shaped.batch
     if clock is None or batch.num_rows == 0:
@@ -45,6 +46,8 @@ def judged(shaped: Shaped, *, table: Table, floor: Any, frontier: Any, place: st
         nested = next(value for value in clocks if value is not None)
         raise _unorderable(table, found=f"the nested value {cursors.shown(nested)}", place=place)
     verdict = cursors.admit(clocks, floor=floor, table=table.name, field=clock, place=place)
+    if table.allowed_lateness_ms:
+        lateness.refuse_unmeasurable(verdict.highest, table=table.name, field=clock, place=place)
     if not cursors.comparable(frontier, verdict.highest):
         found = f"{cursors.shown(verdict.highest)} after {cursors.shown(frontier)}"
         raise _unorderable(table, found=found, place=place)

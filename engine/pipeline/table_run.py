@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from engine import cursors
+from engine import cursors, lateness
 from engine.corpus.schema import Schema
 from engine.errors import (
     Canceled,
@@ -87,7 +87,7 @@ class TableRun:
 
         `landed` is the commit of an earlier attempt at the same request: then this one reads nothing and closes on it.
         Raise what refuses the run before it holds the table: `ExecutionLive`, `ExecutionPinMismatch`,
-        `CursorFieldMismatch`.
+        `CursorFieldMismatch`, `LatenessUnmeasurable`.
         """
         table, engine = self._table, self._engine
         stored = self._position_of(reconciled(engine, table.name))
@@ -133,6 +133,7 @@ class TableRun:
         start = None if self._kind is CursorKind.MONOTONIC else stored
         guard, floor = self._engine.settings.guard, self._floor(stored)
         walk = Walk(self._table, self._source, held, self._secrets, guard, start, floor, self._protection)
+        walk.frontier = self._watermark(stored)
         standing = base.schema if base else Schema()
         scratch = self._engine.profile.scratch
         stage = Stage(scratch, run_id=held.attempt.run_id, table=self._table.name, standing=standing)
@@ -157,8 +158,13 @@ class TableRun:
     def _position_of(self, marker: Marker | None) -> Any:
         return marker.position if marker else None
 
-    def _floor(self, stored: Any) -> Any:
+    def _watermark(self, stored: Any) -> Any:
         return cursors.since(stored, table=self._table.name, field=self._table.incremental)
+
+    def _floor(self, stored: Any) -> Any:
+        """Where a poll reads from: the watermark, or as far before it as rows may be late."""
+        table, window = self._table, self._table.allowed_lateness_ms
+        return lateness.floor(self._watermark(stored), window_ms=window, table=table.name, field=str(table.incremental))
 
     def _stage_all(self, walk: Walk, publication: Publication, progress: _Progress) -> None:
         for landing in walk.landings():

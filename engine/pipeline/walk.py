@@ -59,10 +59,11 @@ class Counts:
 
 @dataclass(slots=True)
 class Walk:
-    """The pulls of `table` from `position` on. `floor` is the committed watermark's value, below which nothing lands.
+    """The pulls of `table` from `position` on.
 
-    `frontier` is the highest clock of the floor and every row fetched so far (run.advance.frontier), `first` how many
-    pulls of the execution have landed before this walk.
+    `floor` is the clock value below which nothing lands: the committed watermark's, or as far before it as rows may be
+    late. `frontier` is the highest of the watermark and every row fetched so far (run.advance.frontier), `first` how
+    many pulls of the execution have landed before this walk.
     """
 
     table: Table
@@ -84,7 +85,6 @@ class Walk:
 
         Raise `StepFailed` when a pull's failure stands, `SourceLoop` when a walk leads back to where it has been.
         """
-        self.frontier = self.floor
         asked, visited = self.position, set[str]()
         number = self.first
         while True:

@@ -19,6 +19,9 @@ INJECTED: Final = ("_ingested_at", "_run_id", "_site_id", "_commit_seq", "_row_s
 _CLASSES: Final = ("drop", "null", "hash")
 _TELLING: Final = (".csv", ".jsonl", ".ndjson", ".parquet")
 
+_UNMEASURED: Final = ("int64", "float64", "decimal", "bool", "bytes", "json")
+"""Types of a clock that no window of time can be taken from."""
+
 Table = Mapping[str, Any]
 
 
@@ -75,6 +78,7 @@ def _paged_by(loc: Loc, table: Table, pipeline: Table) -> Iterator[Problem]:
 
 
 def _watermark(loc: Loc, table: Table) -> Iterator[Problem]:
+    clock = table.get("incremental") if isinstance(table.get("incremental"), str) else None
     if "incremental" not in table:
         for key in ("since_param", "allowed_lateness"):
             if key in table:
@@ -83,6 +87,14 @@ def _watermark(loc: Loc, table: Table) -> Iterator[Problem]:
     elif table.get("write_mode") == "replace":
         yield Problem((*loc, "incremental"), f'{shown(table["incremental"])} with write_mode = "replace"',
                       'no incremental (a replaced table has no watermark), or write_mode = "append"')  # fmt: skip
+    elif "allowed_lateness" in table and (kind := _declared(table, clock)).startswith(_UNMEASURED):
+        yield Problem((*loc, "allowed_lateness"), f"{shown(table['allowed_lateness'])} of a clock declared {kind}",
+                      "only beside a clock of moments: a timestamp, a date, or RFC 3339 instants as text")  # fmt: skip
+
+
+def _declared(table: Table, column: str | None) -> str:
+    """The type a table declares of `column`, or nothing."""
+    return str(_mapping(_mapping(table.get("columns")).get(column)).get("type", ""))
 
 
 def _source(loc: Loc, table: Table, pipeline: Table) -> Iterator[Problem]:

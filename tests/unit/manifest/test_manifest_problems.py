@@ -163,6 +163,9 @@ BAD = {
         IN_TABLE + "since_param", "without incremental", "beside incremental"),
     "lateness alone": (table('allowed_lateness = "5m"'),
         IN_TABLE + "allowed_lateness", "without incremental", "beside"),
+    "lateness of numbers": (
+        table('incremental = "u"\nallowed_lateness = "5m"\ncolumns = { u = { type = "decimal(9,2)" } }'),
+        IN_TABLE + "allowed_lateness", "declared decimal(9,2)", "RFC 3339"),
     "lateness": (table('incremental = "u"\nallowed_lateness = 300'), IN_TABLE + "allowed_lateness", "300", '"5m"'),
     "since_param of a file": (of_kind('kind = "file"\npath = "a.csv"') + 'incremental = "u"\nsince_param = "s"',
         IN_TABLE + "since_param", "of kind http", "primary_key"),
