@@ -127,12 +127,15 @@ class Execution:
         """Run `branches` in parallel and return their values in order, once all have ended (run.journal.fan-out-join).
 
         A branch's steps carry labels scoped to it. A failed branch fails the run; with `allow_partial` its value is
-        None and its label and failure tag are on the run record.
+        None and its label and failure tag are on the run record. Raise the earliest `Waiting` of the branches when no
+        failure comes before it.
         """
         with ThreadPoolExecutor(max_workers=max(len(branches), 1), thread_name_prefix=label) as pool:
             running = {name: pool.submit(branch, Branch(self, f"{label}/{name}")) for name, branch in branches.items()}
         failures = {name: failure for name, future in running.items() if (failure := future.exception())}
         waits = [failure for failure in failures.values() if isinstance(failure, Waiting)]
+        # An instant is recorded too, and is kept though another branch fails the run (run.retry.resume-at).
+        self._recorded = self._recorded or bool(waits)
         for name, failure in failures.items():
             if isinstance(failure, Waiting):
                 continue
@@ -228,4 +231,6 @@ class Execution:
         return awakeable
 
     def _counted(self, row: RunRow) -> RunRow:
-        return replace(row, masked=sum(self._masked), failed_branches=tuple(self._failed_branches))
+        # What was masked before a wait was masked in this run: its replay does not mask it again.
+        masked = self._held.run.masked + sum(self._masked)
+        return replace(row, masked=masked, failed_branches=tuple(self._failed_branches))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from engine.errors import ExecutionSuperseded, JoinFailed, Permanent, StepFailed, Waiting
+from engine.secrets import SecretGuard
 from engine.shapes import RunStatus
 from tests.stores import Effect, died, failing
 from tests.waits import AWAY, EXACT, HOUR, ended_by, parked, throttled
@@ -150,6 +153,21 @@ def test_a_program_that_asks_again_in_spite_of_a_wait_is_told_again_and_bars_its
     assert {entry.claim for entry in store.entries(execution.execution_id)} == {None}
 
 
+@pytest.mark.clause("run.retry.waiting-state", "run.retry.no-double-spend")
+def test_a_run_counts_what_it_masked_before_it_waited(store: Store, clock: SettableClock) -> None:
+    engine = store.stalled()
+    engine.settings = replace(engine.settings, guard=SecretGuard({"TOKEN": "hunter2-hunter2"}))
+    for failure in (throttled(), None):
+        execution = store.open(engine=engine)
+        with suppress(Waiting), execution:
+            execution.step("read", Effect("it is hunter2-hunter2"))
+            execution.step("ask", Effect(failing(failure)), schedule=EXACT)
+        clock.advance(HOUR)
+
+    row = store.run(execution.run_id)
+    assert (row.status, row.masked) == (RunStatus.SUCCESS, 1)
+
+
 @pytest.mark.clause("run.retry.one-layer")
 def test_a_throttle_and_an_outage_spend_one_budget(store: Store, clock: SettableClock) -> None:
     effect = Effect(failing(AWAY, throttled(), AWAY, AWAY, AWAY))
@@ -194,3 +212,8 @@ def test_a_branch_that_fails_fails_the_join_though_another_waits(store: Store) -
         execution.join("all", branches)
 
     assert store.run(execution.run_id).status is RunStatus.FAILED
+    # The vendor's instant stands for whoever comes next.
+    again = store.elsewhere()
+    assert again.execution_id == execution.execution_id
+    with pytest.raises(Waiting):
+        again.step("all/waits/ask", died)
