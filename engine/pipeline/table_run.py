@@ -9,6 +9,7 @@ would only fail again or nothing was recorded
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,7 +22,6 @@ from engine.errors import (
     RunCheckpointIdTooLong,
     RunStagedBytesExceeded,
     SchemaIncompatible,
-    SnapshotIncomplete,
     Waiting,
 )
 from engine.execution.steps import failure_of
@@ -32,7 +32,7 @@ from engine.pipeline.reconcile import caching, reconciled, scope_of
 from engine.pipeline.sources import open_source
 from engine.pipeline.stage import Stage
 from engine.pipeline.walk import Walk
-from engine.shapes import CursorKind, Pins, RunStatus, WriteMode, canonical_json
+from engine.shapes import CursorKind, Pins, RunStatus, canonical_json
 
 if TYPE_CHECKING:
     from engine.corpus.marker import Marker
@@ -65,7 +65,6 @@ class _Progress:
     recorded: int = 0
     replayed: int = 0
     skipped: int = 0
-    complete: bool = False
     last_position: Any = None
     staging_failed: bool = False
 
@@ -167,16 +166,16 @@ class TableRun:
         return lateness.floor(self._watermark(stored), window_ms=window, table=table.name, field=str(table.incremental))
 
     def _stage_all(self, walk: Walk, publication: Publication, progress: _Progress) -> None:
-        for landing in walk.landings():
-            progress.batches += 1
-            progress.skipped += landing.meta.skipped
-            progress.complete = landing.meta.complete
-            progress.last_position = landing.meta.position
-            if landing.recorded is not None:
-                progress.recorded += self._source.journaled
-                progress.replayed += landing.replayed
-                self._stage(publication, landing, progress)
-            self._watcher.landed(self._row(walk, publication, progress), landing)
+        with closing(walk.landings()) as landings:
+            for landing in landings:
+                progress.batches += 1
+                progress.skipped += landing.meta.skipped
+                progress.last_position = landing.meta.position
+                if landing.recorded is not None:
+                    progress.recorded += self._source.journaled
+                    progress.replayed += landing.replayed
+                    self._stage(publication, landing, progress)
+                self._watcher.landed(self._row(walk, publication, progress), landing)
 
     def _stage(self, publication: Publication, landing: Landing, progress: _Progress) -> None:
         if landing.recorded is None or landing.batch is None or landing.batch.num_rows == 0:
@@ -189,8 +188,6 @@ class TableRun:
             raise
 
     def _publish(self, walk: Walk, publication: Publication, progress: _Progress) -> RunRow:
-        if self._table.write_mode is WriteMode.REPLACE and not progress.complete:
-            raise SnapshotIncomplete(table=self._table.name)
         marker = publication.publish(position=self._position(walk, progress), pulls=walk.first + progress.batches)
         held = publication.held
         row = replace(held.ended(RunStatus.SUCCESS), **self._counts(walk, progress), **publication.landed)

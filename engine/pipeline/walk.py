@@ -6,6 +6,7 @@ bytes decode to, so a resumed run lands the bytes of an uninterrupted one (run.j
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from engine.secrets import unmask
 from engine.shapes import EntryKey, Pull, WriteMode, canonical_json, domain_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from engine.cursors import Admission
     from engine.execution.call import Call
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from engine.pipeline.protect import Protection
     from engine.pipeline.source import Secrets, Source
     from engine.secrets import SecretGuard
+
+_log = logging.getLogger("contextful")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +83,17 @@ class Walk:
     _generator: Iterator[Pull] | None = None
     _reached: str | None = None
 
-    def landings(self) -> Iterator[Landing]:
-        """Yield each pull as it lands until the source has no more.
+    def landings(self) -> Generator[Landing]:
+        """Yield each pull as it lands until the source has no more; closing this closes the source.
 
         Raise `StepFailed` when a pull's failure stands, `SourceLoop` when a walk leads back to where it has been.
         """
+        try:
+            yield from self._landings()
+        finally:
+            self._close()
+
+    def _landings(self) -> Iterator[Landing]:
         asked, visited = self.position, set[str]()
         number = self.first
         while True:
@@ -219,6 +228,17 @@ class Walk:
             raise SourceShape(place=place, path="position", found=found, expected=expected) from None
         self._generator = generator
         return pull
+
+    def _close(self) -> None:
+        """Let the source close what it has open, on the thread it opened it on."""
+        generator, self._generator = self._generator, None
+        close = getattr(generator, "close", None)
+        if close is None:
+            return
+        try:
+            self.held.apart(close)
+        except Exception as raised:  # whatever a source raises while it closes, what it gave before stands
+            _log.warning("the source of %s did not close: %s", self.table.name, raised)
 
     def _key(self, number: int, asked: Any) -> EntryKey:
         """Counts every pull of the execution; the position alone would collide where two pages share it."""

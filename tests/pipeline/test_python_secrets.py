@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from engine.corpus.marker import tail
 from engine.corpus.read import ReadFace
 from engine.pipeline.runner import Request, fire
 from engine.project import Project
+from engine.shapes import Pull
 from tests.pipeline.conftest import Silent
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from engine.pipeline.source import Ask
     from tests.pipeline.conftest import Shop
 
 MANIFEST = """\
@@ -41,3 +46,28 @@ def test_a_python_source_sees_its_own_secrets_and_their_values_are_masked(shop: 
     assert dict(shop.feed.asks[0].secrets) == {"TOKEN": "s3cr3t-value"}
     assert rows == [("signed with ${TOKEN}", "unnamed-value")]
     assert outcome.runs[0].masked == 1
+
+
+def test_a_position_that_holds_a_secret_is_stored_by_its_name_and_handed_back_whole(shop: Shop) -> None:
+    path = shop.base / "contextful.toml"
+    path.write_text(MANIFEST.format(module=shop.module.__name__))
+    asked: list[Any] = []
+
+    def source(ask: Ask) -> Iterator[Pull]:
+        asked.append(ask.position)
+        yield Pull(rows=[{"id": len(asked)}], position={"link": "/next?token=s3cr3t-value"})
+
+    shop.module.script = source
+    environ: dict[str, Any] = ENVIRON | {"CONTEXTFUL_STORAGE_PROFILE": shop.store.profile_name}
+
+    project = Project.find(path, environ=environ, clock=shop.store.clock)
+    with project.engine() as engine:
+        (pipeline,) = project.manifest.pipelines
+        for _ in range(2):
+            request = Request(pipeline, pipeline.tables)
+            fire(engine, request, secrets=project.secrets(pipeline), watcher=Silent())
+        marker = tail(engine.profile.objects, "orders")
+
+    assert asked == [None, {"link": "/next?token=s3cr3t-value"}]
+    assert marker is not None
+    assert marker.position == {"link": "/next?token=${TOKEN}"}

@@ -10,7 +10,8 @@ import hashlib
 import importlib
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -97,10 +98,11 @@ class PythonPulls:
             generator = self._function(ask)
             if not isinstance(generator, Iterator):
                 raise self._misshapen("the returned value", generator, expected="a generator of engine.Pull")
-            for count, pull in enumerate(generator):
-                if not isinstance(pull, Pull):
-                    raise self._misshapen(f"yielded value {count + 1}", pull, expected="an engine.Pull")
-                yield pull
+            with _closing(generator):
+                for count, pull in enumerate(generator):
+                    if not isinstance(pull, Pull):
+                        raise self._misshapen(f"yielded value {count + 1}", pull, expected="an engine.Pull")
+                    yield pull
         except NamedError:
             raise
         except ContextfulError as error:
@@ -123,6 +125,16 @@ class PythonPulls:
             return failure(answered.status_code, text, retry_after=answered.headers.get("retry-after"),
                            now=SystemClock().now())  # fmt: skip
         return Transient(text) if isinstance(error, httpx.TransportError) else Permanent(text)
+
+
+@contextmanager
+def _closing(generator: Iterator[Any]) -> Iterator[None]:
+    """Close `generator`, where it can be, so that what its own `finally` raises reaches whoever closes this."""
+    try:
+        yield
+    finally:
+        if isinstance(generator, Generator):
+            generator.close()
 
 
 def _imported(declared: PythonSource) -> tuple[Callable[..., Any], ModuleType]:
