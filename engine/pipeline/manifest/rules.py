@@ -78,7 +78,7 @@ def _paged_by(loc: Loc, table: Table, pipeline: Table) -> Iterator[Problem]:
 
 
 def _watermark(loc: Loc, table: Table) -> Iterator[Problem]:
-    clock = table.get("incremental") if isinstance(table.get("incremental"), str) else None
+    clock = str(table.get("incremental"))
     if "incremental" not in table:
         for key in ("since_param", "allowed_lateness"):
             if key in table:
@@ -92,7 +92,7 @@ def _watermark(loc: Loc, table: Table) -> Iterator[Problem]:
                       "only beside a clock of moments: a timestamp, a date, or RFC 3339 instants as text")  # fmt: skip
 
 
-def _declared(table: Table, column: str | None) -> str:
+def _declared(table: Table, column: str) -> str:
     """The type a table declares of `column`, or nothing."""
     return str(_mapping(_mapping(table.get("columns")).get(column)).get("type", ""))
 
