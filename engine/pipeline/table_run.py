@@ -25,6 +25,7 @@ from engine.errors import (
     Waiting,
 )
 from engine.execution.steps import failure_of
+from engine.meters import paced
 from engine.pipeline.manifest import own_secrets
 from engine.pipeline.protect import Protection
 from engine.pipeline.publication import Publication
@@ -139,6 +140,7 @@ class TableRun:
         publication = Publication(self._engine, self._table, self._source, held, stage, base)
         publication.resume()
         walk.first = publication.pulls
+        walk.pace = paced(self._engine.profile.database, self._table.meter)
         return walk, publication
 
     def _land(self, walk: Walk, publication: Publication) -> RunRow:
@@ -188,7 +190,9 @@ class TableRun:
             raise
 
     def _publish(self, walk: Walk, publication: Publication, progress: _Progress) -> RunRow:
-        marker = publication.publish(position=self._position(walk, progress), pulls=walk.first + progress.batches)
+        marker = None
+        if not walk.unchanged:
+            marker = publication.publish(position=self._position(walk, progress), pulls=walk.first + progress.batches)
         held = publication.held
         row = replace(held.ended(RunStatus.SUCCESS), **self._counts(walk, progress), **publication.landed)
         held.retire(row, also=() if marker is None else (caching(self._table.name, marker),))
@@ -204,11 +208,12 @@ class TableRun:
     def _park(self, walk: Walk, publication: Publication, progress: _Progress, wait: Waiting) -> RunRow:
         """Close the attempt until the instant of `wait`; what is recorded is staged anew then."""
         row = replace(publication.held.waiting(wait), **self._counts(walk, progress), **publication.landed)
+        # First: once parked, the run and the folder named after it are whoever's resumes it.
+        publication.stage.discard()
         try:
             publication.held.park(row)
         except ExecutionSuperseded as superseded:
             return self._fail(walk, publication, progress, failure=superseded)
-        publication.stage.discard()
         return row
 
     def _fail(self, walk: Walk, publication: Publication, progress: _Progress, *, failure: ContextfulError) -> RunRow:
