@@ -67,3 +67,8 @@ class Pace:
         if not reply.granted:
             per = f"{self.quota.limit} in {self.quota.every_ms / 1000:g} s"
             raise RateLimited(f"the meter {self.quota.name} ({per}) has no permit left", wait_ms=reply.wait_ms)
+
+
+def paced(database: Database, quota: Quota | None) -> Pace | None:
+    """The pace of a source with `quota`, counted in `database`; None for a source without one."""
+    return None if quota is None else Pace(SqlMeter(database), quota)

@@ -6,7 +6,6 @@ from typing import Any
 from engine.cli import output, session
 from engine.cli.options import Json, ManifestPath
 
-
 _NAMING = ("url", "path", "entry", "relation", "query")
 """What names a source in a list: never a dsn, which may hold a password."""
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from engine.meters import Quota
 
-    from engine.meters import Quota
-
 Treatment = Literal["drop", "null", "hash"]
 """A column's class: what is done to its values before anything is recorded."""
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from engine.cursors import Admission
     from engine.execution.call import Call
     from engine.execution.held import Held
+    from engine.meters import Pace
     from engine.pipeline.declaration import Table
     from engine.pipeline.protect import Protection
     from engine.pipeline.source import Secrets, Source
@@ -80,6 +81,7 @@ class Walk:
     first: int = 0
     counts: Counts = field(default_factory=Counts)
     frontier: Any = None
+    pace: Pace | None = None
     _generator: Iterator[Pull] | None = None
     _reached: str | None = None
 
@@ -153,6 +155,8 @@ class Walk:
 
     def _live(self, number: int, asked: Any) -> tuple[pa.RecordBatch | None, PullMeta]:
         """Ask the source for one pull; what it answers, fit to be recorded. No batch for an empty pull."""
+        if self.pace is not None:
+            self.pace.step()
         with self.protection.reading():
             return self._read(number, asked)
 

@@ -139,7 +139,9 @@ def is_dsn(text: str) -> bool:
     scheme, parted, rest = text.partition("://")
     if PLACEHOLDER.match(text):
         return True
-    return bool(parted) and (scheme in {"postgresql", "postgres"} or (scheme == "sqlite" and len(rest) > 1 and rest[0] == "/"))
+    return bool(parted) and (
+        scheme in {"postgresql", "postgres"} or (scheme == "sqlite" and len(rest) > 1 and rest[0] == "/")
+    )
 
 
 def _whole_text(pattern: str) -> cs.CoreSchema:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
 
+from engine import cursors
 from engine.errors import AuthExpired, Config, ConnectorBoundHit, ContextfulError, Permanent, Transient
-from engine.pipeline.sources.relations import SqlColumn, bare, lowest_text
+from engine.pipeline.sources.relations import SqlColumn, bare
 
 try:
     import psycopg
@@ -49,6 +50,9 @@ _PASSING: Final = ("08", "40", "53", "55", "57", "58", "25P")
 
 _REFUSED: Final = ("28", "42501")
 _CREDENTIAL: Final = re.compile(r"password|authentication|pg_hba\.conf|role \S+ (?:does not exist|is not permitted)")
+_SPLIT_SECOND: Final = re.compile(r"(:\d\d\.\d{6})\d+", re.ASCII)
+"""An instant's digits behind the microsecond, cut from a watermark: the server has none, and would round it up."""
+
 _ABSENT: Final = re.compile(r"database \S+ does not exist")
 
 
@@ -109,24 +113,33 @@ class PostgresRelation:
         return ".".join(map(_name, (self._source.relation or "").split("."))) + " AS q"
 
     def _statement(self, course: Course) -> tuple[str, list[str]]:
-        order = [self._ordered(course, name) for name in course.order]
+        order = self._order(course)
         conditions, values = [], []
         if course.clock and course.since is not None:
-            textual = self._columns[course.clock].type == "string"
             conditions.append(f"{order[0]} >= %s")
-            values.append(lowest_text(course.since) if textual else str(course.since))
+            values.append(_SPLIT_SECOND.sub(r"\1", str(course.since)))
         if course.after is not None:
             conditions.append(f"({', '.join(order)}) > ({', '.join(['%s'] * len(order))})")
             values += map(str, course.after)
-        marks = f", {self._marks(course)}" if order else ""
+        marks = "".join(f", ({column})::text" for column in order)
         text = f"SELECT q.*{marks} FROM {self._relation}"  # noqa: S608 - names are quoted, values are bound
         text += f" WHERE {' AND '.join(conditions)}" if conditions else ""
         return text + (f" ORDER BY {', '.join(order)}" if order else ""), values
 
-    def _ordered(self, course: Course, name: str) -> str:
-        """A column as rows are ordered by it: a textual clock by its code points, as positions are compared."""
-        textual = name == course.clock and self._columns[name].type == "string" and not self._columns[name].unbounded
-        return f'{_of(name)} COLLATE "C"' if textual else _of(name)
+    def _order(self, course: Course) -> list[str]:
+        """What rows are ordered by: a textual clock as positions are compared, by moments or else by code points."""
+        order = [_of(name) for name in course.order]
+        column = self._columns.get(course.clock or "")
+        if column and column.type == "string" and not column.unbounded:
+            order[0] = f"CAST({order[0]} AS timestamptz)" if self._instants(order[0]) else f'{order[0]} COLLATE "C"'
+        return order
+
+    def _instants(self, clock: str) -> bool:
+        """Whether the texts of `clock` are instants, as one of them tells: a stream keeps to one kind."""
+        with self._failures():
+            found = self._db.execute(f"SELECT {clock} FROM {self._relation} LIMIT 1".encode(), ()).fetchone()  # noqa: S608 - names are quoted
+        ranked = cursors.rank(found[0]) if found else None
+        return ranked is not None and ranked[0] == "instant"
 
     def _marks(self, course: Course) -> str:
         """The clock and the keys as the server's own text, which it takes back to the last digit."""

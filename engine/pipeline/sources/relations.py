@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 from engine import cursors
@@ -87,6 +87,15 @@ def lowest_text(since: Any) -> str:
         return text
     day = date.fromisoformat(text[:10])
     return (day - timedelta(days=1)).isoformat() if day > date.min else ""
+
+
+def sortable(text: str) -> str:
+    """`text` so spelled that instants sort as moments do: in UTC, their fraction without the zeros it ends with."""
+    ranked = cursors.rank(text)
+    if ranked is None or ranked[0] != "instant":
+        return text
+    seconds, fraction = ranked[1]
+    return f"{datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat()}.{fraction}"
 
 
 def twice(names: Sequence[str]) -> str | None:

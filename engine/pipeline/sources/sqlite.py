@@ -17,7 +17,7 @@ import msgspec
 
 from engine.clock import SystemClock
 from engine.errors import AuthExpired, Config, ConnectorBoundHit, ContextfulError, Permanent, Transient
-from engine.pipeline.sources.relations import SqlColumn, bare, lowest_text
+from engine.pipeline.sources.relations import SqlColumn, bare, lowest_text, sortable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -97,7 +97,7 @@ class SqliteRelation:
     def rows(self, course: Course, *, size: int) -> Iterator[tuple[Any, ...]]:
         """The rows, `size` at a time."""
         conditions, values = self._conditions(course)
-        marks, width = [_name(name) for name in course.order], len(self._columns)
+        marks, width = self._order(course), len(self._columns)
         text = f"SELECT {', '.join(['*', *marks])} FROM {_VIEW}"  # noqa: S608 - names are quoted, values are bound
         text += f" WHERE {' AND '.join(conditions)}" if conditions else ""
         text += f" ORDER BY {', '.join(marks)}" if marks else ""
@@ -117,6 +117,8 @@ class SqliteRelation:
         body = bare(source.query) if source.query else f"SELECT * FROM {relation}"  # noqa: S608 - names are quoted
         with self._failures():
             self._db.set_progress_handler(lambda: self._clock.now() > self._deadline, _LOOKS_EVERY)
+            self._db.create_function("contextful_moment", 1, _moment, deterministic=True)
+            self._db.create_function("contextful_sortable", 1, _sortable, deterministic=True)
             self._db.execute(f"CREATE TEMP VIEW contextful_rows AS {body}")
             self._db.execute("PRAGMA query_only = ON")
             self._db.execute("BEGIN")
@@ -127,10 +129,20 @@ class SqliteRelation:
             conditions.append(f"{_name(course.clock)} >= ?")
             values.append(self._bound(course))
         if course.after is not None:
-            marks = ", ".join(map(_name, course.order))
+            marks = ", ".join(self._order(course))
             conditions.append(f"({marks}) > ({', '.join('?' * len(course.after))})")
             values += map(_unmarked, course.after)
         return conditions, values
+
+    def _order(self, course: Course) -> list[str]:
+        """What rows are ordered by: a clock of instants as the moments they are, however each is spelled."""
+        names = [_name(name) for name in course.order]
+        if not course.clock:
+            return names
+        logical = self._columns[course.clock].type
+        if logical == "timestamp":
+            return [f"contextful_moment({names[0]})", *names[1:]]
+        return [f"contextful_sortable({names[0]})", *names[1:]] if logical in {"string", None} else names
 
     def _bound(self, course: Course) -> Any:
         if not isinstance(course.since, str):
@@ -165,6 +177,15 @@ class SqliteRelation:
 def _name(name: str) -> str:
     """A name as SQLite never takes it for a text: what stands in double quotes and is no column, it does."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def _moment(value: Any) -> Any:
+    """A value of an instant's column as it sorts; what is no instant is told when its row is read."""
+    return _sortable(_FITTING_TIMESTAMP(value))
+
+
+def _sortable(value: Any) -> Any:
+    return sortable(value) if isinstance(value, str) else value
 
 
 def _mark(value: Any) -> Any:
@@ -232,3 +253,4 @@ def _json(value: Any) -> Any:
 _READS: Final[dict[str, Callable[[Any], Any]]] = {
     "bool": _bool, "timestamp": _timestamp, "string": _text, "json": _json,
 }  # fmt: skip
+_FITTING_TIMESTAMP: Final = _where_it_fits(_timestamp)

@@ -18,5 +18,5 @@ MODULES: Final = {
 """The modules of this package whose text each connector's hash stands for."""
 
 HTTP: Final = Connector(id="http", version="1", hash="2ad84923c4ae3f10d13d2ff3f4fdb65d1af333ddf4203a67444e5e29ae5fca0e")
-SQL: Final = Connector(id="sql", version="1", hash="3e4eaf897146c3f99fedd78cd01f71cce9d4093cc229f95ff50bfa43a1c1f579")
+SQL: Final = Connector(id="sql", version="1", hash="a5ddacd8b43bf1eec6b51745105ac26b9af151af0863fe6c6e99cb08afd57916")
 FILE: Final = Connector(id="file", version="1", hash="bba25f27ac8e6b896cb4b0ae2d293e2c510bc0b5032173681e8a643910864655")
