@@ -67,10 +67,11 @@ class WaitsModel:
         if state.now < self._ticks * (LEASE_MS + 1):
             yield "the clock passes a lease", state._replace(now=state.now + LEASE_MS + 1)
 
-    def owner(self, state: State) -> dict[str, Any] | None:
+    def owner(self, state: State) -> dict[str, Any]:
+        """The owner's row, empty while there is none."""
         rows = state.rows[self.store.tables.index("owners")]
         if not rows:
-            return None
+            return {}
         names = ("attempt", "holder", "lease_end", "wake_at")
         return dict(zip(names, rows[0][6:10], strict=True))
 
@@ -79,7 +80,7 @@ class WaitsModel:
 
     def retired(self, state: State) -> bool:
         """Whether the execution is over: it was opened once and its owner is gone."""
-        return any(state.opens) and self.owner(state) is None
+        return any(state.opens) and not self.owner(state)
 
     def _opened(self, state: State, number: int) -> Iterator[tuple[str, State]]:
         run_id = f"r-{number}.{state.opens[number]}"
@@ -93,7 +94,7 @@ class WaitsModel:
 
     def _moved(self, state: State, number: int, run_id: str) -> Iterator[tuple[str, State]]:
         owner = self.owner(state)
-        ours = owner is not None and (owner["attempt"], owner["holder"]) == (run_id, f"h-{number}")
+        ours = (owner.get("attempt"), owner.get("holder")) == (run_id, f"h-{number}")
         for verb in (_park, _retire):
             rows, moved = self.store.act(verb, number, run_id, rows=state.rows, now=state.now)
             broken = None if ours or rows == state.rows else f"engine {number} moves what is not its own"
@@ -112,7 +113,7 @@ def unwoken(model: WaitsModel):
     def check(state: State) -> str | None:
         owner = model.owner(state)
         for run_id, status in model.runs(state).items():
-            held = owner is not None and owner["attempt"] == run_id
+            held = owner.get("attempt") == run_id
             if status == RunStatus.WAITING and not (held and owner["holder"] is None and owner["wake_at"]):
                 return f"{run_id} waits and nothing wakes it"
             if held and owner["holder"] is not None and status != RunStatus.RUNNING:
@@ -173,7 +174,7 @@ def kept(model: WaitsModel):
     def check(state: State) -> str | None:
         owner = model.owner(state)
         for run_id, status in model.runs(state).items():
-            if status == RunStatus.PARTIAL_FAILURE and owner and owner["wake_at"] and not owner["attempt"]:
+            if status == RunStatus.PARTIAL_FAILURE and owner.get("wake_at") and not owner["attempt"]:
                 return f"{run_id} was reaped while its owner waits"
         return None
 
@@ -195,7 +196,8 @@ def _open(store: Any, number: int, run_id: str) -> str | None:
     )
     if not (opened or taken):
         return None
-    return woken[0][0] if woken else (opened or taken)[0][0]
+    ((held,),) = woken or opened or taken
+    return str(held)
 
 
 def _park(store: Any, number: int, run_id: str) -> bool:
