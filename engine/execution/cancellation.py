@@ -29,6 +29,11 @@ class Cancellation:
         for hear in tuple(self._listeners):
             hear()
 
+    @property
+    def tripped(self) -> bool:
+        """Whether it is."""
+        return self._reason is not None
+
     def check(self) -> None:
         """Raise the reason if the token is tripped; every wait does so before it begins."""
         if self._reason is not None:

@@ -117,10 +117,14 @@ class Steps:
                 return self._try(key, claim.claim, effect, attempt=attempts, header=header)
             except ExecutionSuperseded:
                 raise
-            except (Waiting, Canceled):  # inside this one a step waits, or everything is stopped: the count stands
+            except Waiting:  # a step inside this one waits, and this one with it
                 self.journal.park(key, token=claim.claim)
                 raise
             except ContextfulError as failure:
+                if isinstance(failure, Canceled) and self.cancellation.tripped:
+                    # The effect has not failed, the run is stopped: what is left of its schedule is left to the next.
+                    self.journal.park(key, token=claim.claim)
+                    raise
                 self.failed(key.step, attempts, failure)
                 self._pause_or_fail(key, claim.claim, failure, attempts=attempts, schedule=schedule)
 
