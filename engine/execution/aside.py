@@ -41,7 +41,8 @@ class _Work:
 class Aside:
     """Does one piece of work at a time on a thread of its own, started with the first.
 
-    Handing over and back costs 8 to 15 µs. The thread is a daemon: abandoned work that never returns keeps no process alive.
+    Handing over and back costs 8 to 15 µs. The thread is a daemon: abandoned work that never returns keeps no process
+    alive.
     """
 
     def __init__(self, cancellation: Cancellation, *, name: str, abandoning: Callable[[], None]) -> None:

@@ -304,6 +304,27 @@ def test_a_stop_ends_a_retry_sleep_and_keeps_the_budget_that_was_left(store: Sto
     again.close()
 
 
+@pytest.mark.clause("run.cancel.one-token", "run.cancel.resumable-remains")
+def test_an_effect_that_heeds_the_token_uses_up_no_attempt(store: Store) -> None:
+    execution = store.open()
+    execution.step("recorded", Effect())
+    schedule = Schedule(attempts=5, base_ms=1, jitter_ms=0)
+
+    def heeding(call: Call) -> None:
+        if call.attempt == 1:
+            raise Transient("cut off")
+        store.here.stop("interrupted")
+        call.cancellation.check()
+
+    with pytest.raises(Canceled), execution:
+        execution.step("long", heeding, schedule=schedule)
+
+    again, resumed = store.open(engine=store.engine()), Effect()
+    again.step("long", resumed, schedule=schedule)
+    assert resumed.attempts == [2]
+    again.close()
+
+
 @pytest.mark.clause("run.cancel.one-token")
 def test_a_stop_ends_a_wait_for_an_outside_party(store: Store) -> None:
     execution = store.open()
