@@ -114,6 +114,10 @@ class SqlJournal:
     def recollect(self) -> None:
         """Nothing is ever left undone: one transaction retires and collects."""
 
+    def unreferenced(self, *, older_than: int) -> list[str]:
+        """What a sweep would doom, and what an interrupted one has."""
+        return [digest for (digest,) in self._db.run(call("unreferenced_blobs", older_than=older_than))[0]]
+
     def sweep(self, *, older_than: int) -> list[str]:
         """Doom what nothing references, delete the contents, forget the doomed (run.journal.blob-sweep)."""
         _, doomed = self._db.run(call("doom_blobs", older_than=older_than), call("doomed_blobs"))

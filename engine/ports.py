@@ -115,6 +115,9 @@ class JournalStore(Protocol):
     def recollect(self) -> None:
         """Repeat the deletes that a crash after a retirement left undone; every open calls it."""
 
+    def unreferenced(self, *, older_than: int) -> Sequence[str]:
+        """The digests that `sweep` would take at this moment; nothing is changed."""
+
     def sweep(self, *, older_than: int) -> list[str]:
         """Delete each unreferenced blob last used before the instant `older_than` (run.journal.blob-sweep)."""
 
@@ -156,6 +159,12 @@ class Objects(Protocol):
 
     def delete(self, names: Iterable[str]) -> None:
         """Delete each that exists."""
+
+    def unfinished(self, *, before: int) -> Sequence[str]:
+        """What writers that crashed left half-written and untouched since the instant `before`; no object's name."""
+
+    def forget(self, unfinished: Iterable[str]) -> None:
+        """Delete each of these leavings that is still there."""
 
     def turn(self, prefix: str) -> AbstractContextManager[None]:
         """Hold others off `prefix` for a block where that is cheap, and only for a while: a courtesy, never a guard."""

@@ -39,7 +39,10 @@ GROUPS: Final = {
             "stop": "stop:stop",
         },
     ),
-    "storage": ("The store: state and corpus.", {"initialize": "storage:initialize", "check": "storage:check"}),
+    "storage": (
+        "The store: state and corpus.",
+        {"initialize": "storage:initialize", "check": "storage:check", "sweep": "storage:sweep"},
+    ),
     "catalog": ("The catalog, a cache of what the corpus holds.", {"rebuild": "storage:rebuild"}),
 }
 """Purpose and commands of each group."""

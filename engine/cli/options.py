@@ -33,6 +33,10 @@ Json = Annotated[
     bool,
     typer.Option("--json", envvar="CONTEXTFUL_JSON", help="One JSON document on standard output and nothing else."),
 ]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", envvar="CONTEXTFUL_DRY_RUN", help="Say what would be done, and do nothing."),
+]
 PipelineId = Annotated[str, typer.Argument(metavar="ID", help="A pipeline of the manifest.")]
 TableName = Annotated[
     str | None,

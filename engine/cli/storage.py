@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from engine.cli import output, session
-from engine.cli.options import Json, ManifestPath
+from engine.cli.options import DryRun, Json, ManifestPath
 
 if TYPE_CHECKING:
     from engine.project import Project
@@ -49,6 +49,33 @@ def check(*, manifest: ManifestPath = None, json: Json = False) -> None:
         output.text(f"{output.counted(len(found.problems), 'problem')} in {seen}")
     if found.problems:
         raise typer.Exit(1)
+
+
+def sweep(*, manifest: ManifestPath = None, dry_run: DryRun = False, json: Json = False) -> None:
+    """Remove what crashes left and nobody will need: staged files and parts of dead runs, half-written objects, blobs.
+
+    What a live, waiting or resumable run may need stays, and so does everything younger than a day (blobs: an hour).
+    """
+    from engine.clock import Chance
+    from engine.storage import preflight
+    from engine.sweep import found, removed
+
+    with session.project(manifest) as project:
+        profile = project.profile
+        preflight(profile.database, project=project.manifest.project, tables=profile.tables)
+        swept = found(profile, chance=Chance())
+        if not dry_run:
+            swept = removed(profile, swept)
+    if json:
+        output.document(asdict(swept) | {"dry_run": dry_run})
+        return
+    counts = (
+        output.counted(len(swept.staged), "staged folder"),
+        output.counted(len(swept.parts), "unpublished part"),
+        output.counted(len(swept.unfinished), "half-written object"),
+        output.counted(len(swept.blobs), "unreferenced blob"),
+    )
+    output.text(f"{'would remove' if dry_run else 'removed'} {', '.join(counts)}")
 
 
 def rebuild(*, manifest: ManifestPath = None, json: Json = False) -> None:

@@ -26,6 +26,7 @@ from engine.corpus.schema import INJECTED, cast
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from concurrent.futures import Future
+    from pathlib import Path
 
     from engine.corpus.schema import Schema
     from engine.pipeline.stage import StagedPart
@@ -53,6 +54,24 @@ def written(objects: Objects, staged: Sequence[StagedPart], *, marker: Marker, t
 
     objects.put_all(contents())
     return tuple(made)
+
+
+def made_for(path: Path) -> tuple[int, int] | None:
+    """The number of the marker that the part at `path` was written for, and the instant it would have carried.
+
+    None for what is not there or is no part.
+    """
+    import pyarrow.parquet as pq  # noqa: PLC0415 - as below
+
+    try:
+        with pq.ParquetFile(path) as file:
+            rows = file.read_row_group(0, columns=["_commit_seq", "_ingested_at"])
+    except (FileNotFoundError, pa.ArrowInvalid):
+        return None
+    if rows.num_columns < 2 or not rows.num_rows:
+        return None
+    instant = rows.column("_ingested_at").cast(pa.int64())
+    return int(rows.column("_commit_seq")[0].as_py()), int(instant[0].as_py()) // 1000
 
 
 def _encoded(staged: Sequence[StagedPart], *, marker: Marker, table: str) -> Iterator[tuple[str, int, bytes]]:

@@ -22,7 +22,7 @@ from engine.clock import pauses
 from engine.local.disk import refusing, sync_content, sync_folder, write_content
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from concurrent.futures import Future
 
 INCOMING: Final = ".incoming"
@@ -117,6 +117,20 @@ class FolderObjects:
         if any(not part or part in {".", "..", INCOMING} or "\0" in part or "\\" in part for part in parts):
             raise ValueError(f"{name!r} is no object's name")
         return self._root.joinpath(*parts)
+
+    def unfinished(self, *, before: int) -> Sequence[str]:
+        """The files beside the objects that nothing has touched since `before`."""
+        with refusing(self._incoming), suppress(FileNotFoundError):
+            found = [(path.name, path.stat().st_mtime_ns) for path in self._incoming.iterdir()]
+            return sorted(name for name, touched in found if touched // 1_000_000 < before)
+        return []
+
+    def forget(self, unfinished: Iterable[str]) -> None:
+        """Unlink each."""
+        for name in unfinished:
+            path = self._incoming / name
+            with refusing(path):
+                path.unlink(missing_ok=True)
 
     @contextmanager
     def turn(self, prefix: str) -> Iterator[None]:

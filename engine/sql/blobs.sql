@@ -34,6 +34,14 @@ UPDATE blobs SET doomed_at = :now
    AND digest NOT IN (SELECT digest FROM journal WHERE digest IS NOT NULL)
    AND digest NOT IN (SELECT digest FROM awakeables WHERE digest IS NOT NULL AND state = 'pending');
 
+-- name: unreferenced_blobs
+SELECT digest FROM blobs
+ WHERE doomed_at IS NOT NULL
+    OR (stored_at < :older_than
+        AND digest NOT IN (SELECT digest FROM journal WHERE digest IS NOT NULL)
+        AND digest NOT IN (SELECT digest FROM awakeables WHERE digest IS NOT NULL AND state = 'pending'))
+ ORDER BY digest;
+
 -- name: doomed_blobs
 SELECT digest, doomed_at FROM blobs WHERE doomed_at IS NOT NULL ORDER BY digest;
 

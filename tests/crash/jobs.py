@@ -20,6 +20,7 @@ from engine.clock import Chance, SystemClock
 from engine.errors import ContextfulError
 from engine.history import History
 from engine.owners import Owners
+from engine.pipeline.checkpoints import Limits
 from engine.pipeline.runner import Request, fire
 from engine.pipeline.sources import open_source
 from engine.project import PROFILE, Project
@@ -114,7 +115,7 @@ def run(job: Job) -> dict[str, Any]:
     """`contextful pipeline run`: fire the manifest's first pipeline."""
     with project_of(job) as project:
         try:
-            engine = project.engine()
+            engine = project.engine(limits=Limits(*job["limits"]) if "limits" in job else None)
             pipeline = project.manifest.pipelines[0]
             request = Request(pipeline, pipeline.tables, run_id=job.get("run_id"), idempotency_key=job.get("key"))
             outcome = fire(engine, request, secrets=project.secrets(pipeline), watcher=Unwatched())

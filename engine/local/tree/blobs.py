@@ -56,13 +56,21 @@ class TreeBlobs:
 
     def unused_since(self, instant: int) -> Iterator[str]:
         """The digests last used before `instant`; what an interrupted write left behind goes with the first of them."""
+        for path in self._old(instant):
+            if path.name.startswith("."):
+                self.delete([path.name])
+            else:
+                yield path.name
+
+    def older_than(self, instant: int) -> list[str]:
+        """The same digests; nothing goes."""
+        return [path.name for path in self._old(instant) if not path.name.startswith(".")]
+
+    def _old(self, instant: int) -> Iterator[Path]:
         for path in self._tree.files(self._tree.blobs, suffix=""):
             with refusing(path):
-                old = path.stat().st_mtime_ns // 1_000_000 < instant
-            if old and not path.name.startswith("."):
-                yield path.name
-            elif old:
-                self.delete([path.name])
+                if path.stat().st_mtime_ns // 1_000_000 < instant:
+                    yield path
 
     def _write(self, path: Path, content: bytes) -> None:
         self._tree.settle(path.parent)

@@ -148,6 +148,13 @@ class TreeJournal:
         for (execution_id,) in self._db.run(call("list_uncollected"))[0]:
             self.collect(execution_id)
 
+    def unreferenced(self, *, older_than: int) -> list[str]:
+        """What a sweep would delete."""
+        with self._tree.sweeping():
+            unused = self._blobs.older_than(older_than)
+            kept = self._referenced() if unused else set()
+        return [digest for digest in unused if digest not in kept]
+
     def sweep(self, *, older_than: int) -> list[str]:
         """Delete what nothing references while nobody can reference anything (run.journal.blob-sweep)."""
         with self._tree.sweeping():
