@@ -229,6 +229,8 @@ class Pull:
     `rows` are mappings, an Arrow table or an Arrow record batch; `position` is the source's own, JSON-valued, and names
     where the next pull goes on; `more` says whether there is one. `snapshot_complete` says that the walk so far holds
     the source's complete inventory. `types` declares column types, `skipped` counts inputs the source declined to land.
+    `unchanged`, of a walk's only pull and without rows, says that the input is the one at the position that was asked:
+    nothing is landed, replaced or moved.
     """
 
     rows: Any = ()
@@ -237,6 +239,7 @@ class Pull:
     snapshot_complete: bool = False
     types: dict[str, str] = field(default_factory=dict)
     skipped: int = 0
+    unchanged: bool = False
 
 
 def canonical_json(value: Any) -> str:

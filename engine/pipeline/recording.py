@@ -28,6 +28,7 @@ class PullMeta:
 
     `clocks` are the lowest and the highest watermark value the pull fetched, landed or not; None without a watermark.
     `not_admitted` counts the fetched rows that lie below the position and are not in the batch.
+    `unchanged` is of a pull that is never recorded: the input is the one at the position, and nothing of it lands.
     `prepared` names what took the protected values out of the rows; None where no column is protected.
     """
 
@@ -41,6 +42,7 @@ class PullMeta:
     clocks: tuple[Any, Any] | None = None
     not_admitted: int = 0
     prepared: str | None = None
+    unchanged: bool = False
 
 
 def encode(batch: pa.RecordBatch, meta: PullMeta) -> bytes:

@@ -26,7 +26,6 @@ from engine.errors import (
 )
 from engine.execution.steps import failure_of
 from engine.meters import paced
-from engine.meters import paced
 from engine.pipeline.manifest import own_secrets
 from engine.pipeline.protect import Protection
 from engine.pipeline.publication import Publication
@@ -141,7 +140,6 @@ class TableRun:
         publication = Publication(self._engine, self._table, self._source, held, stage, base)
         publication.resume()
         walk.first = publication.pulls
-        walk.pace = paced(self._engine.profile.database, self._table.meter)
         walk.pace = paced(self._engine.profile.database, self._table.meter)
         return walk, publication
 

@@ -67,7 +67,8 @@ class Walk:
 
     `floor` is the clock value below which nothing lands: the committed watermark's, or as far before it as rows may be
     late. `frontier` is the highest of the watermark and every row fetched so far (run.advance.frontier), `first` how
-    many pulls of the execution have landed before this walk.
+    many pulls of the execution have landed before this walk. `unchanged` tells that the input was skipped, since it is
+    the one at the position (run.advance.skip-unchanged).
     """
 
     table: Table
@@ -81,6 +82,7 @@ class Walk:
     first: int = 0
     counts: Counts = field(default_factory=Counts)
     frontier: Any = None
+    unchanged: bool = False
     pace: Pace | None = None
     _generator: Iterator[Pull] | None = None
     _reached: str | None = None
@@ -101,6 +103,9 @@ class Walk:
         while True:
             visited.add(canonical_json(asked))
             landing = replace(self._pull(number, asked), asked=asked, before=self.frontier)
+            if landing.meta.unchanged:
+                self.unchanged = True
+                return
             self._advance_frontier(landing)
             self.counts.not_admitted += landing.meta.not_admitted
             yield landing
@@ -163,6 +168,8 @@ class Walk:
     def _read(self, number: int, asked: Any) -> tuple[pa.RecordBatch | None, PullMeta]:
         """One pull: asked, shaped, admitted, guarded and prepared, in this order."""
         pull = self._next(asked)
+        if pull.unchanged:
+            return None, self._skipped(pull, number)
         if self.table.write_mode is WriteMode.REPLACE and not (pull.more or pull.snapshot_complete):
             # Before it is recorded: a replay would find the inventory as incomplete as it was.
             raise SnapshotIncomplete(table=self.table.name)
@@ -196,6 +203,14 @@ class Walk:
         guarded, masked = self.guard.batch(self._admitted(shaped.batch, verdict))
         self.counts.masked += masked
         return self.protection.batch(guarded, shaped.schema), meta
+
+    def _skipped(self, pull: Pull, number: int) -> PullMeta:
+        """What is left of a pull that skips its input. Raise `SourceShape` for one beside anything that lands."""
+        if number != self.first or pull.more or len(pull.rows):
+            place, found = f"{self.table.name}, pull {number}", "unchanged beside rows or other pulls"
+            expected = "the walk's only pull, without rows"
+            raise SourceShape(place=place, path="unchanged", found=found, expected=expected)
+        return PullMeta(unchanged=True)
 
     def _admitted(self, batch: pa.RecordBatch, verdict: Admission | None) -> pa.RecordBatch:
         """The rows that land."""

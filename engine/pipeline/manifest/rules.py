@@ -112,6 +112,17 @@ def _source(loc: Loc, table: Table, pipeline: Table) -> Iterator[Problem]:
         return (*loc, key) if key in table else (*loc[:2], "source", key)
 
     yield from check(whole, at)
+    yield from _unchanged((*loc, "skip_unchanged"), table, whole)
+
+
+def _unchanged(at: Loc, table: Table, whole: Table) -> Iterator[Problem]:
+    """What is skipped while it has not changed is a snapshot in raw bytes: files, or the answers of an API."""
+    if table.get("skip_unchanged") is not True:
+        return
+    if whole.get("kind") not in ("file", "http"):
+        yield Problem(at, f"true with kind {shown(whole.get('kind'))}", 'only with kind "file" or "http"')
+    if "incremental" in table:
+        yield Problem(at, "true with incremental", "only without incremental: a position is a watermark or a digest")
 
 
 def _http(whole: Table, at: Callable[[str], Loc]) -> Iterator[Problem]:

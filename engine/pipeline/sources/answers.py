@@ -27,13 +27,17 @@ _JSON: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """An answer understood. `place` names it in errors, `url` is where it was found at last, after redirects."""
+    """An answer understood. `place` names it in errors, `url` is where it was found at last, after redirects.
+
+    `sha256` is the digest of its bytes, where the table asks for it.
+    """
 
     place: str
     url: str
     links: tuple[str, ...]
     document: Any
     rows: list[dict[str, Any]]
+    sha256: str = ""
 
 
 def failure(

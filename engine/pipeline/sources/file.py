@@ -1,7 +1,8 @@
 """Tables read from files: csv, jsonl and parquet, plain, `.gz` or `.zst`; one batch of rows is one pull.
 
 Files are read in the order of their names. The walk's position is `{"file": name, "row": n}`: the file to go on with,
-named from the manifest's folder, and how many of its rows were read.
+named from the manifest's folder, and how many of its rows were read. With `skip_unchanged` it carries the digest of all
+files, too, and the walk ends at the digest alone (engine.pipeline.sources.unchanged).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from engine.errors import Config
 from engine.pipeline.declaration import FileSource, Table
-from engine.pipeline.sources import versions
+from engine.pipeline.sources import unchanged, versions
 from engine.pipeline.sources.lines import File
 from engine.shapes import CursorKind, Pull
 
@@ -52,6 +53,10 @@ class Files:
 
         Raise `Config` when no file matches or the position's file is gone, `SourceShape` naming file and line.
         """
+        mark = self._mark(ask.position)
+        if mark and (skip := unchanged.skipped(ask.position, sha256=mark["sha256"])):
+            yield skip
+            return
         names, row = self._from(ask.position)
         files = [(name, _reader(self._format(name))) for name in names]
         for index, (name, read) in enumerate(files):
@@ -59,14 +64,33 @@ class Files:
             for batch in read(File(name, self._declared.base / name, self._table.columns), start=row):
                 position = following if batch.last else {"file": name, "row": batch.end}
                 more = position is not None
+                if mark:
+                    mark = unchanged.named(mark["sha256"], rows=mark["rows"] + batch.end - row)
+                    position = {**position, **mark} if position is not None else self._whole(mark)
+                row = batch.end
                 yield Pull(rows=batch.rows, position=position, more=more, snapshot_complete=not more)
             row = 0
 
+    def _mark(self, position: Any) -> dict[str, Any]:
+        """The digest of what is read and the rows of it read so far; nothing for a table that is read every time."""
+        if not self._table.skip_unchanged:
+            return {}
+        if _within(position) and "sha256" in position:
+            return unchanged.named(position["sha256"], rows=position["rows"])
+        return unchanged.named(self._digest(), rows=0)
+
+    def _whole(self, mark: dict[str, Any]) -> dict[str, Any] | None:
+        """The position of a walk that is over, or None where the files changed under it: it may have read a mixture."""
+        return mark if mark["sha256"] == self._digest() else None
+
+    def _digest(self) -> str:
+        return unchanged.of_files((name, self._declared.base / name) for name in self._names())
+
     def _from(self, position: Any) -> tuple[list[str], int]:
         names = self._names()
-        if position is None:
+        if position is None or unchanged.whole(position) or (self._table.skip_unchanged and "sha256" not in position):
             return names, 0
-        if not isinstance(position, dict) or not isinstance(position.get("row"), int):
+        if not _within(position):
             raise Config(f"{self._place()}: {position} is no position in files", remedy=self._reset())
         if position.get("file") not in names:
             raise Config(f"{self._place()}: the walk stands in {position.get('file')}, which {self._declared.path} no "
@@ -100,6 +124,11 @@ class Files:
 
     def _reset(self) -> str:
         return f"contextful pipeline reset {self._table.pipeline_id} --table {self._table.name}"
+
+
+def _within(position: Any) -> bool:
+    """Whether `position` is a place in the files."""
+    return isinstance(position, dict) and isinstance(position.get("row"), int)
 
 
 def _reader(format_: str) -> Reader:

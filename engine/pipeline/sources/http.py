@@ -6,6 +6,9 @@ one, and any `Authorization` or `Cookie` header or `user:password@` of the URL, 
 With a `body`, what paging and `since_param` ask for joins the body's top level; without one it joins the query. A page
 reached by a link is asked with the link's own query: of the declared parameters only those that hold a secret and are
 missing there are added.
+
+With `skip_unchanged` a position carries the digest of the pages up to it, and the last one is that digest alone. A walk
+that has one to compare with reads every page before it gives the first (engine.pipeline.sources.unchanged).
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import msgspec
 from engine.clock import SystemClock
 from engine.errors import Config, SourceLoop, SourceShape
 from engine.pipeline.declaration import HttpSource, Table
-from engine.pipeline.sources import answers, versions
+from engine.pipeline.sources import answers, unchanged, versions
 from engine.pipeline.sources.fetching import Answer, Fetcher, Request
 from engine.pipeline.sources.links import origin, param_names, with_params, without_user
 from engine.pipeline.sources.paging import Offsets, Pages, Position, way
@@ -27,11 +30,12 @@ from engine.pipeline.sources.placeholders import filled, holds_placeholder, mask
 from engine.shapes import CursorKind, Pull, canonical_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from engine.clock import Clock
     from engine.pipeline.source import Ask
 
+_Step = tuple[answers.Page, Position | None]
 _CREDENTIALS = frozenset({"authorization", "cookie", "proxy-authorization"})
 
 
@@ -57,18 +61,36 @@ class HttpPages:
         one that this walk has asked before, or a numbered page repeats the rows of the one before it.
         """
         walk = _Walk(self._table, self._declared, ask, self._clock)
-        numbered = isinstance(self._paging, Pages | Offsets)
-        position, rows = ask.position, None
+        mark, position = unchanged.parted(ask.position)
+        pages: Iterable[_Step] = self._pages(walk, position)
+        if not self._table.skip_unchanged:
+            for page, after in pages:
+                yield Pull(rows=page.rows, position=after, more=after is not None, snapshot_complete=after is None)
+            return
+        if unchanged.whole(ask.position):
+            # Whether anything is new is known at the last page only, and none may be recorded before.
+            pages = list(pages)
+            if skip := unchanged.skipped(ask.position, sha256=_marked(pages)["sha256"]):
+                yield skip
+                return
+        for page, after in pages:
+            mark = unchanged.further(mark, sha256=page.sha256, rows=len(page.rows))
+            position = mark if after is None else after | mark
+            yield Pull(rows=page.rows, position=position, more=after is not None, snapshot_complete=after is None)
+
+    def _pages(self, walk: _Walk, position: Position | None) -> Iterator[_Step]:
+        """Each page from `position` on with where it leads."""
+        numbered, rows = isinstance(self._paging, Pages | Offsets), None
         while True:
             page, after = self._step(walk, position)
             if numbered and page.rows and page.rows == rows:
                 raise SourceLoop(place=page.place, position="the rows of the page before it")
-            yield Pull(rows=page.rows, position=after, more=after is not None, snapshot_complete=after is None)
+            yield page, after
             if after is None:
                 return
             position, rows = after, page.rows
 
-    def _step(self, walk: _Walk, position: Position | None) -> tuple[answers.Page, Position | None]:
+    def _step(self, walk: _Walk, position: Position | None) -> _Step:
         try:
             url, params = self._paging.url(position), self._paging.params(position)
         except (KeyError, TypeError, ValueError):
@@ -91,6 +113,7 @@ class _Walk:
     def __init__(self, table: Table, declared: HttpSource, ask: Ask, clock: Clock) -> None:
         where, self._secrets = f"{table.pipeline_id}.source", ask.secrets
         self._declared, self._clock = declared, clock
+        self._digested = table.skip_unchanged
         url, user = without_user(filled(declared.url, ask.secrets, path=f"{where}.url"))
         self._headers = _headers(filled(declared.headers, ask.secrets, path=f"{where}.headers"), user)
         self._params: dict[str, str] = filled(declared.params, ask.secrets, path=f"{where}.params")
@@ -111,14 +134,15 @@ class _Walk:
         self._asked |= {_key(position), _key({"url": request.url}), _key({"url": answer.url})}
         self._refuse_failure(answer, request.place)
         links = tuple(answer.headers.get_list("link"))
+        sha256 = unchanged.of_content(answer.content) if self._digested else ""
         if answer.status == 204:
-            return answers.Page(request.place, answer.url, links, None, [])
+            return answers.Page(request.place, answer.url, links, None, [], sha256)
         content_type = answer.headers.get("content-type", "")
         body = answers.document(
             answer.content, request.place, content_type=content_type, quote=self._quoted, decoder=self._decoder
         )
         found = answers.rows(body, request.place, records=self._declared.records)
-        return answers.Page(request.place, answer.url, links, body, found)
+        return answers.Page(request.place, answer.url, links, body, found, sha256)
 
     def refuse_loop(self, page: answers.Page, after: Position | None) -> None:
         """Raise `SourceLoop` when `page` leads to a position that this walk has asked."""
@@ -159,6 +183,13 @@ class _Walk:
 
     def _quoted(self, content: bytes) -> str:
         return self.masked(content[:8192].decode("utf-8", "backslashreplace"))
+
+
+def _marked(pages: Iterable[_Step]) -> dict[str, Any]:
+    mark = None
+    for page, _ in pages:
+        mark = unchanged.further(mark, sha256=page.sha256, rows=len(page.rows))
+    return mark or {}
 
 
 def _headers(declared: dict[str, str], user: tuple[str, str] | None) -> dict[str, str]:

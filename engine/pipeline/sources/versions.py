@@ -11,12 +11,12 @@ from typing import Final
 from engine.shapes import Connector
 
 MODULES: Final = {
-    "http": ("answers", "fetching", "http", "links", "paging", "placeholders"),
-    "file": ("answers", "delimited", "file", "jsonl", "lines", "parquet", "placeholders"),
+    "http": ("answers", "fetching", "http", "links", "paging", "placeholders", "unchanged"),
+    "file": ("answers", "delimited", "file", "jsonl", "lines", "parquet", "placeholders", "unchanged"),
     "sql": ("dsn", "placeholders", "postgres", "relations", "sql", "sqlite"),
 }
 """The modules of this package whose text each connector's hash stands for."""
 
-HTTP: Final = Connector(id="http", version="1", hash="2ad84923c4ae3f10d13d2ff3f4fdb65d1af333ddf4203a67444e5e29ae5fca0e")
+HTTP: Final = Connector(id="http", version="1", hash="e54b31b6c2f63c4f4580982e2e51cdf53d2e842e8b082a5c15d550b6eb2f8255")
 SQL: Final = Connector(id="sql", version="1", hash="a5ddacd8b43bf1eec6b51745105ac26b9af151af0863fe6c6e99cb08afd57916")
-FILE: Final = Connector(id="file", version="1", hash="bba25f27ac8e6b896cb4b0ae2d293e2c510bc0b5032173681e8a643910864655")
+FILE: Final = Connector(id="file", version="1", hash="f0677ab0e388c647883d4d70353d169a3667c7a87ae2c3d5a683c5ee2e4dc077")

@@ -74,7 +74,9 @@ MOVES = {
     "incremental": ('"updated_at"', '"changed_at"'),
     "since_param": ('"since"', '"after"'),
     "lateness": ('"5m"', '"6m"'),
-    "skip_unchanged": ("skip_unchanged = false", "skip_unchanged = true"),
+    "skip_unchanged": (
+        'incremental = "updated_at"\nsince_param = "since"\nallowed_lateness = "5m"\nskip_unchanged = false',
+        "skip_unchanged = true"),
     "a column's type": ("decimal(18,4)", "decimal(18,2)"),
     "a column's class": ('type = "bool"', 'class = "null"'),
 }  # fmt: skip

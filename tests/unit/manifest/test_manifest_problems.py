@@ -169,6 +169,11 @@ BAD = {
     "lateness": (table('incremental = "u"\nallowed_lateness = 300'), IN_TABLE + "allowed_lateness", "300", '"5m"'),
     "since_param of a file": (of_kind('kind = "file"\npath = "a.csv"') + 'incremental = "u"\nsince_param = "s"',
         IN_TABLE + "since_param", "of kind http", "primary_key"),
+    "skip_unchanged with a watermark": (table('skip_unchanged = true\nincremental = "u"'),
+        IN_TABLE + "skip_unchanged", "true with incremental", "a watermark or a digest"),
+    "skip_unchanged of a program": (
+        of_kind('kind = "python"\nentry = "a:b"') + "skip_unchanged = true",
+        IN_TABLE + "skip_unchanged", '"python"', '"file" or "http"'),
     "skip_unchanged": (table('skip_unchanged = "no"'), IN_TABLE + "skip_unchanged", '"no"', "true or false"),
     "column type": (table('columns = { a = { type = "int" } }'), IN_TABLE + "columns.a.type", '"int"', '"int64"'),
     "decimal": (table('columns = { a = { type = "decimal(39,2)" } }'), IN_TABLE + "columns.a.type", "39", "p <= 38"),
