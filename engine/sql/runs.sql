@@ -20,7 +20,7 @@ CREATE INDEX IF NOT EXISTS runs_by_pipeline ON runs (pipeline_id, started_at, ru
 -- Opens nothing unless the attempt took its owner in the statements before, and is not one that waited.
 INSERT INTO runs (run_id, fire_id, pipeline_id, execution_id, status, holder, started_at, record)
 SELECT :run_id, :fire_id, :pipeline_id, execution_id, 'running', :holder, :now, :record
-  FROM owners WHERE scope = :scope AND attempt = :run_id AND holder = :holder
+  FROM owners WHERE scope = :scope AND attempt = :run_id
    AND NOT EXISTS (SELECT 1 FROM runs WHERE run_id = :run_id AND status = 'waiting');
 
 -- name: resume_run, durable

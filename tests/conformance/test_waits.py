@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from engine.errors import NOT_NOW, ExecutionLive, ExecutionRewindUnsafe, StepFailed, Waiting
+from engine.errors import NOT_NOW, ExecutionLive, ExecutionRewindUnsafe, RunIdUsed, StepFailed, Waiting
 from engine.execution.steps import LONGEST_SLEEP_MS
 from engine.history import History
 from engine.rewind import rewind
@@ -205,9 +205,12 @@ def test_two_that_come_at_the_instant_are_told_apart_and_one_goes_on(store: Stor
     first = store.elsewhere()
 
     with pytest.raises(ExecutionLive) as refusal:
+        store.elsewhere()
+    with pytest.raises(RunIdUsed):
         store.elsewhere(run_id=execution.run_id)
 
     assert (refusal.value.attempt, first.run_id) == (execution.run_id, execution.run_id)
+    assert first.step("ask", Effect()) == "done"
 
 
 @pytest.mark.clause("run.retry.waiting-state", "run.own.rewind-unsafe")
