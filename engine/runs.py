@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from engine.clock import instant
-from engine.secrets import capped
 from engine.inputs import InputBounds
+from engine.secrets import capped
 from engine.shapes import Connector, Phase, RunStatus, canonical_json
 from engine.sql import call
 from engine.stops import Stop
@@ -48,8 +48,9 @@ class Lease:
 class RunRow:
     """One attempt at one table, chunk, job or host scope (run.record.columns). Instants are milliseconds.
 
-    `rows` and `bytes` count what landed at the destination, `skipped` inputs the source declined to land,
-    `not_admitted` rows below the position, `replayed` pulls answered by the journal, `masked` secrets kept out of it.
+    `chunk` is the window of history that a chunk's run is for. `rows` and `bytes` count what landed at the
+    destination, `skipped` inputs the source declined to land,  `not_admitted` rows below the position, `replayed`
+    pulls answered by the journal, `masked` secrets kept out of it.
     `input` are the bounds a store-driven run read under (run.record.sweep-bounds).
     """
 
@@ -60,6 +61,7 @@ class RunRow:
     fire_id: str | None = None
     pipeline_id: str | None = None
     table: str | None = None
+    chunk: str | None = None
     host_scope: str | None = None
     plan_ref: str | None = None
     site_id: str | None = None
