@@ -33,6 +33,17 @@ def floor(at: Any, *, window_ms: int, table: str, field: str) -> Any:
     return _earlier(at, window_ms)
 
 
+def later(at: str, *, by_ms: int) -> str:
+    """The moment or date `by_ms` after `at`, spelled as it is; `at` itself where the calendar ends before."""
+    moved = _earlier(at, -by_ms)
+    return at if moved is None else moved
+
+
+def measurable(text: str) -> bool:
+    """Whether `text` spells a moment or a date."""
+    return _earlier(text, 0) is not None
+
+
 def refuse_unmeasurable(at: Any, *, table: str, field: str, place: str) -> None:
     """Raise `LatenessUnmeasurable` for a clock value that no window can be taken from."""
     value = stored(at)

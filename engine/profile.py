@@ -34,7 +34,8 @@ class Profile:
     """Everything an engine stores through. `scratch` is a local folder whose loss costs nothing.
 
     `publish` pushes what the objects hold to where others find it, after every run that was open, failed ones included
-    (run.record.failure-publishes); where objects are written there in the first place it has nothing to do.
+    (run.record.failure-publishes); where objects are written there in the first place it has nothing to do. `max_steps`
+    is how many steps one plan may come to where the work is done, None where nothing bounds it.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Profile:
     tables: tuple[str, ...]
     close: Callable[[], None]
     publish: Callable[[], None] = _published
+    max_steps: int | None = None
 
     def require(self, capability: str) -> None:
         """Raise `CapabilityUnwired` unless the profile wires `capability` (run.journal.unwired-capability)."""

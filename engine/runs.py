@@ -49,7 +49,7 @@ class RunRow:
     """One attempt at one table, chunk, job or host scope (run.record.columns). Instants are milliseconds.
 
     `chunk` is the window of history that a chunk's run is for. `rows` and `bytes` count what landed at the
-    destination, `skipped` inputs the source declined to land,  `not_admitted` rows below the position, `replayed`
+    destination, `skipped` inputs the source declined to land, `not_admitted` rows below the position, `replayed`
     pulls answered by the journal, `masked` secrets kept out of it.
     `input` are the bounds a store-driven run read under (run.record.sweep-bounds).
     """

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _INSTANTS: Final = ("started_at", "ended_at", "next_attempt_at")
 _TEXTS: Final = (
-    "run_id", "phase", "status", "fire_id", "pipeline_id", "table", "host_scope", "execution_id", "plan_ref", "site_id",
-    "reason", "trace_id",
+    "run_id", "phase", "status", "fire_id", "pipeline_id", "table", "chunk", "host_scope", "execution_id", "plan_ref",
+    "site_id", "reason", "trace_id",
 )  # fmt: skip
 _COUNTS: Final = ("rows", "bytes", "batches", "skipped", "not_admitted", "replayed", "masked")
 _NESTED: Final = ("error", "failed_branches", "bound_hits", "stop", "connector", "input")

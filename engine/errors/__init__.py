@@ -7,6 +7,7 @@ verb, 2 for bad usage, manifest or environment, 75 where nothing is wrong but no
 
 from __future__ import annotations
 
+from engine.errors.backfills import BackfillNeedsIncremental, BackfillStepsExceeded, BackfillWindowUnusable
 from engine.errors.base import BAD_USAGE, CANCELED, NOT_NOW, ContextfulError, NamedError, named
 from engine.errors.declaration import (
     CapabilityUnwired,
@@ -98,6 +99,9 @@ __all__ = [
     "AwakeableAlreadyResolved",
     "AwakeableTimedOut",
     "AwakeableUnknown",
+    "BackfillNeedsIncremental",
+    "BackfillStepsExceeded",
+    "BackfillWindowUnusable",
     "BlobMissing",
     "CancelTargetNotInFlight",
     "Canceled",

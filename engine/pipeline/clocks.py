@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from engine.cursors import Admission
+    from engine.pipeline.chunks import Window
     from engine.pipeline.declaration import Table
     from engine.pipeline.shape import Shaped
 
@@ -29,8 +30,12 @@ def refusing_mixtures(table: Table) -> Iterator[None]:
         raise _unorderable(table, found=found, place=mixture.place) from mixture
 
 
-def judged(shaped: Shaped, *, table: Table, floor: Any, frontier: Any, place: str) -> Admission | None:
-    """Which rows are at or after the floor (run.advance.inclusive-boundary); None without a watermark.
+def judged(
+    shaped: Shaped, *, table: Table, floor: Any, frontier: Any, place: str, window: Window | None = None
+) -> Admission | None:
+    """Which rows are at or after the floor (run.advance.inclusive-boundary), or in the `window` of a chunk.
+
+    None without a watermark.
 
     Raise `CursorPositionUnorderable` for clocks that have no order among themselves, beside the floor, or beside the
     walk's `frontier`: before the pull is recorded, or every replay would stumble over it again. Raise
@@ -45,7 +50,10 @@ def judged(shaped: Shaped, *, table: Table, floor: Any, frontier: Any, place: st
     if shaped.schema[clock].type == "json":
         nested = next(value for value in clocks if value is not None)
         raise _unorderable(table, found=f"the nested value {cursors.shown(nested)}", place=place)
-    verdict = cursors.admit(clocks, floor=floor, table=table.name, field=clock, place=place)
+    if window is None:
+        verdict = cursors.admit(clocks, floor=floor, table=table.name, field=clock, place=place)
+    else:
+        verdict = window.admit(clocks, table=table.name, field=clock, place=place)
     if table.allowed_lateness_ms:
         lateness.refuse_unmeasurable(verdict.highest, table=table.name, field=clock, place=place)
     if not cursors.comparable(frontier, verdict.highest):

@@ -116,6 +116,7 @@ class Table:
     write_mode: WriteMode = WriteMode.APPEND
     incremental: str | None = None
     since_param: str | None = None
+    until_param: str | None = None
     allowed_lateness_ms: int = 0
     skip_unchanged: bool = False
     columns: dict[str, Column] = field(default_factory=dict)

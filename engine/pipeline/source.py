@@ -43,13 +43,15 @@ class Ask:
 
     `position` is where the walk goes on: what an earlier pull carried, or None at the walk's start. `since` is the
     committed watermark's value, None where there is none; the engine drops what lies below it, a source may use it to
-    ask for less. `client` gives the client of `http`, made when a source first asks for it: one that sends nothing pays
+    ask for less. So with `until`, the end of the window that a backfill's chunk asks for: nothing at or after it lands.
+    `client` gives the client of `http`, made when a source first asks for it: one that sends nothing pays
     for none.
     """
 
     client: Callable[[], httpx.Client]
     position: Any = None
     since: Any = None
+    until: Any = None
     secrets: Secrets = field(default_factory=lambda: Secrets({}))
 
     @property

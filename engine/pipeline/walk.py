@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from engine.execution.call import Call
     from engine.execution.held import Held
     from engine.meters import Pace
+    from engine.pipeline.chunks import Window
     from engine.pipeline.declaration import Table
     from engine.pipeline.protect import Protection
     from engine.pipeline.source import Secrets, Source
@@ -68,7 +69,7 @@ class Walk:
     `floor` is the clock value below which nothing lands: the committed watermark's, or as far before it as rows may be
     late. `frontier` is the highest of the watermark and every row fetched so far (run.advance.frontier), `first` how
     many pulls of the execution have landed before this walk. `unchanged` tells that the input was skipped, since it is
-    the one at the position (run.advance.skip-unchanged).
+    the one at the position (run.advance.skip-unchanged). `window` is a chunk's: what lies outside does not land.
     """
 
     table: Table
@@ -83,6 +84,7 @@ class Walk:
     counts: Counts = field(default_factory=Counts)
     frontier: Any = None
     unchanged: bool = False
+    window: Window | None = None
     pace: Pace | None = None
     _generator: Iterator[Pull] | None = None
     _reached: str | None = None
@@ -185,7 +187,8 @@ class Walk:
                 place=place,
                 protected=self.protection.treatments,
             )
-        verdict = clocks.judged(shaped, table=self.table, floor=self.floor, frontier=self.frontier, place=place)
+        bounds = {"floor": self.floor, "frontier": self.frontier, "window": self.window}
+        verdict = clocks.judged(shaped, table=self.table, place=place, **bounds)
         meta = PullMeta(
             position=position,
             more=pull.more,
@@ -230,6 +233,7 @@ class Walk:
                 client=lambda: self.held.outbound.client,
                 position=unmask(asked, secrets=self.secrets),
                 since=self.floor,
+                until=self.window.end if self.window else None,
                 secrets=self.secrets,
             )
             self._generator = iter(self.source.pulls(ask))

@@ -16,7 +16,9 @@ from engine.ports import Call, Statement
 SCHEMA_VERSION: Final = 4
 """The execution schema this executable supports."""
 
-CATALOG: Final = ("meta", "holders", "owners", "runs", "stops", "cursors", "fires", "requests", "meters", "snapshots")
+CATALOG: Final = (
+    *("meta", "holders", "owners", "runs", "stops", "cursors", "fires", "requests", "meters", "snapshots", "chunks"),
+)
 """The files that hold what a catalog keeps, in the order their tables are created."""
 
 TABLES: Final = (*CATALOG, "journal", "blobs", "awakeables")

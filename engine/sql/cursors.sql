@@ -15,6 +15,15 @@ ON CONFLICT (table_name) DO UPDATE
    SET seq = excluded.seq, commit_id = excluded.commit_id, kind = excluded.kind, position = excluded.position
  WHERE excluded.seq > cursors.seq;
 
+-- name: cache_following, durable
+-- Caches a marker only right behind the cached one: a live run's own that lies between is that run's to be found.
+INSERT INTO cursors (table_name, seq, commit_id, kind, position)
+SELECT :table_name, :seq, :commit_id, :kind, :position
+ WHERE :seq = 1 + COALESCE((SELECT seq FROM cursors WHERE table_name = :table_name), 0)
+ON CONFLICT (table_name) DO UPDATE
+   SET seq = excluded.seq, commit_id = excluded.commit_id, kind = excluded.kind, position = excluded.position
+ WHERE excluded.seq > cursors.seq;
+
 -- name: read_cursor
 SELECT table_name, seq, commit_id, kind, position FROM cursors WHERE table_name = :table_name;
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 KINDS: Final = ("http", "file", "sql", "python")
 LATER_TABLES: Final = ("job", "dataset", "export")
 
+_BOUNDS: Final = frozenset({"since_param", "until_param"})
 _DAY_MS: Final = UNIT_MS["d"]
 _MANY: Final = 1_000_000_000
 _NAME: Final = (r"[^\s\x00-\x1f](?:[^\x00-\x1f]*[^\s\x00-\x1f])?", "a name, no spaces around it")
@@ -70,7 +71,7 @@ def pipeline(kind: str | None) -> SchemaValidator:
 
 def source_keys() -> dict[str, frozenset[str]]:
     """The keys of each kind of source, but for `kind` itself, with those that only tables of that kind take."""
-    return {kind: frozenset(_source_keys(kind)) | ({"since_param"} & _table_keys(kind).keys()) for kind in KINDS}
+    return {kind: frozenset(_source_keys(kind)) | (_BOUNDS & _table_keys(kind).keys()) for kind in KINDS}
 
 
 def table_keys() -> frozenset[str]:
@@ -193,9 +194,9 @@ def _table_keys(kind: str | None) -> dict[str, cs.CoreSchema]:
         "skip_unchanged": leaf(cs.bool_schema(), "true or false"),
         "columns": _named(key_matching(*_NAME), column),
     }
-    return (
-        {**keys, "since_param": matching(r"\S+", "the name of a request parameter")} if kind in {"http", None} else keys
-    )
+    if kind not in {"http", None}:
+        return keys
+    return {**keys, **dict.fromkeys(sorted(_BOUNDS), matching(r"\S+", "the name of a request parameter"))}
 
 
 def _path(what: str) -> cs.CoreSchema:

@@ -66,6 +66,7 @@ def _table(declared: Mapping[str, Any], source: Mapping[str, Any], *, pipeline_i
         write_mode=WriteMode(declared.get("write_mode", "append")),
         incremental=declared.get("incremental"),
         since_param=declared.get("since_param"),
+        until_param=declared.get("until_param"),
         allowed_lateness_ms=declared.get("allowed_lateness", 0),
         skip_unchanged=declared.get("skip_unchanged", False),
         columns={name: Column(type=column.get("type"), treatment=column.get("class")) for name, column in columns},

@@ -80,7 +80,7 @@ def _paged_by(loc: Loc, table: Table, pipeline: Table) -> Iterator[Problem]:
 def _watermark(loc: Loc, table: Table) -> Iterator[Problem]:
     clock = str(table.get("incremental"))
     if "incremental" not in table:
-        for key in ("since_param", "allowed_lateness"):
+        for key in ("since_param", "until_param", "allowed_lateness"):
             if key in table:
                 yield Problem((*loc, key), f"{shown(table[key])} without incremental",
                               "only beside incremental, which names the watermark's column")  # fmt: skip

@@ -3,9 +3,9 @@
 A `${NAME}` in a URL, header, parameter or body is filled at the moment of sending. A header or parameter that holds
 one, and any `Authorization` or `Cookie` header or `user:password@` of the URL, goes to the source's own origin only.
 
-With a `body`, what paging and `since_param` ask for joins the body's top level; without one it joins the query. A page
-reached by a link is asked with the link's own query: of the declared parameters only those that hold a secret and are
-missing there are added.
+With a `body`, what paging, `since_param` and `until_param` ask for joins the body's top level; without one it joins the
+query. A page reached by a link is asked with the link's own query: of the declared parameters only those that hold a
+secret and are missing there are added.
 
 With `skip_unchanged` a position carries the digest of the pages up to it, and the last one is that digest alone. A walk
 that has one to compare with reads every page before it gives the first (engine.pipeline.sources.unchanged).
@@ -118,7 +118,8 @@ class _Walk:
         self._headers = _headers(filled(declared.headers, ask.secrets, path=f"{where}.headers"), user)
         self._params: dict[str, str] = filled(declared.params, ask.secrets, path=f"{where}.params")
         self._body: dict[str, Any] | None = filled(declared.body, ask.secrets, path=f"{where}.body")
-        self._since = {table.since_param: ask.since} if table.since_param and ask.since is not None else {}
+        bounds = {table.since_param: ask.since, table.until_param: ask.until}
+        self._bounds = {name: at for name, at in bounds.items() if name and at is not None}
         self._url = url
         private = user is not None or _holds_credentials(declared)
         home = _home(url, declared.url)
@@ -163,7 +164,7 @@ class _Walk:
             missing = {name: self._params[name] for name, text in self._declared.params.items()
                        if holds_placeholder(text) and name not in present}  # fmt: skip
             return with_params(link, missing) if missing else link
-        asked = {} if self._body is not None else {**self._since, **params}
+        asked = {} if self._body is not None else {**self._bounds, **params}
         return with_params(self._url, {**self._params, **{name: _text(value) for name, value in asked.items()}})
 
     def _request(self, position: Position | None, url: str, params: dict[str, Any]) -> Request:
@@ -171,7 +172,7 @@ class _Walk:
         place = f"{method} {self.masked(url)}"
         if self._body is None:
             return Request(place, method, url, self._headers)
-        content = msgspec.json.encode({**self._body, **self._since, **params})
+        content = msgspec.json.encode({**self._body, **self._bounds, **params})
         if position is not None:
             place = f"{place} at {self.shown(position)}"
         return Request(place, method, url, {"content-type": "application/json", **self._headers}, content)
