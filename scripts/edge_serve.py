@@ -1,0 +1,155 @@
+"""The local edge in the foreground: starts the Worker's host, says when it answers, and ends it with its children."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from edge_stage import stage
+from edge_tools import ROOT, VENDORED, Tools, tools
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+READY_S: Final = 90
+"""How long the Worker may take to answer; it takes a few seconds."""
+
+GRACE_S: Final = 5
+DATE: Final = "2026-11-17"
+
+
+def main() -> int:
+    """Serve until TERM or INT."""
+    asked = _arguments()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _end)
+    _require_free(asked.port, asked.private_port)
+    asked.state.mkdir(parents=True, exist_ok=True)
+    credential = _credential(asked.state)
+    with (
+        tempfile.TemporaryDirectory(prefix="contextful-edge-") as folder,
+        _host(asked, tools(), stage(Path(folder) / "worker"), credential) as host,
+    ):
+        if not _answers(host, asked.private_port):
+            print(f"the Worker does not answer; its log is {_log(asked.state)}", file=sys.stderr)
+            return 1
+        addresses = f"public=http://127.0.0.1:{asked.port} private=http://127.0.0.1:{asked.private_port}"
+        print(f"ready {addresses} operator={credential}", flush=True)
+        host.wait()
+        print(f"the Worker's host ended by itself; its log is {_log(asked.state)}", file=sys.stderr)
+        return 1
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="scripts/edge", description=__doc__)
+    parser.add_argument("--port", type=int, default=8787, help="loopback port of the public side (8787)")
+    parser.add_argument("--private-port", type=int, default=8788, help="loopback port of the private binding (8788)")
+    parser.add_argument("--state", type=Path, default=Path(".contextful/edge"), help="folder that keeps D1 and R2")
+    parser.add_argument("--project", default="contextful", help="names the database and the bucket in it")
+    asked = parser.parse_args()
+    asked.state = asked.state.resolve()
+    return asked
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    # A second signal must not interrupt the end of the children.
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, signal.SIG_IGN)
+    raise SystemExit(130 if number == signal.SIGINT else 0)
+
+
+def _require_free(*ports: int) -> None:
+    for port in ports:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError as taken:
+                msg = f"port {port} is taken ({taken.strerror}): name others with --port, --private-port"
+                raise SystemExit(msg) from None
+
+
+def _credential(state: Path) -> str:
+    """The operator's credential of this state folder, drawn once."""
+    kept = state / "operator"
+    if not kept.exists():
+        kept.touch(mode=0o600)
+        kept.write_text(secrets.token_urlsafe(32), encoding="utf-8")
+    return kept.read_text(encoding="utf-8")
+
+
+def _log(state: Path) -> Path:
+    return state / "edge.log"
+
+
+@contextmanager
+def _host(
+    asked: argparse.Namespace, programs: Tools, staged: Path, credential: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The process that holds workerd, in a process group of its own that ends with the block."""
+    settings = {
+        "stage": str(staged),
+        "vendored": str(VENDORED),
+        "state": str(asked.state),
+        "port": asked.port,
+        "privatePort": asked.private_port,
+        "project": asked.project,
+        "date": DATE,
+        "bindings": {"OPERATOR_CREDENTIAL": credential, "PROJECT": asked.project},
+        "objects": {},
+    }
+    environment = {**programs.environment, "CONTEXTFUL_EDGE": json.dumps(settings)}
+    with _log(asked.state).open("ab") as log:
+        host = subprocess.Popen(
+            [programs.node, ROOT / "scripts" / "edge_host.mjs"],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            env=environment,
+            cwd=ROOT,
+            start_new_session=True,
+        )
+    try:
+        yield host
+    finally:
+        _finish(host)
+
+
+def _finish(host: subprocess.Popen[bytes]) -> None:
+    if host.stdin:
+        host.stdin.close()
+    with suppress(subprocess.TimeoutExpired):
+        host.wait(GRACE_S)
+    # Whatever is left of the group, workerd above all, which outlives its parent.
+    with suppress(ProcessLookupError):
+        os.killpg(host.pid, signal.SIGKILL)
+    host.wait()
+
+
+def _answers(host: subprocess.Popen[bytes], port: int) -> bool:
+    until = time.monotonic() + READY_S
+    while time.monotonic() < until and host.poll() is None:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/health", timeout=READY_S):
+                return True
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.1)
+    return False
+
+
+if __name__ == "__main__":
+    sys.exit(main())
