@@ -275,3 +275,18 @@ else:
     raise AssertionError("it was opened")
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_what_a_query_says_of_zones_is_said_in_utc_whatever_the_servers_own(postgres_database):
+    query = "SELECT 1 AS id, CAST(timestamp '2026-07-01 00:00' AS timestamptz) AS at"
+
+    (pull,) = postgres_database.pulls(postgres_database.table(source={"query": query}))
+
+    assert pull.rows == [{"id": 1, "at": datetime(2026, 7, 1, tzinfo=UTC)}]
+
+
+def test_a_password_that_the_server_repeats_is_masked(postgres_database):
+    with pytest.raises(Permanent, match="does not exist") as refusal:
+        postgres_database.pulls(postgres_database.table(source={"query": f'SELECT "{PASSWORD}"'}))
+
+    assert PASSWORD not in str(refusal.value)
