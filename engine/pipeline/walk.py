@@ -228,7 +228,8 @@ class Walk:
     def _next(self, asked: Any) -> Pull:
         """The source's next pull at `asked`, from the running generator where it stands there, else from a new one."""
         wanted = canonical_json(asked)
-        if self._generator is None or self._reached != wanted:
+        fresh = self._generator is None or self._reached != wanted
+        if fresh:
             ask = Ask(
                 client=lambda: self.held.outbound.client,
                 position=unmask(asked, secrets=self.secrets),
@@ -238,7 +239,10 @@ class Walk:
             )
             self._generator = iter(self.source.pulls(ask))
         generator, self._generator = self._generator, None
-        pull = next(generator, None)
+        pull = next(generator, None) if generator is not None else None
+        if pull is None and not fresh:
+            # A source may give one pull and return: it goes on where that pull said there is more.
+            return self._next(asked)
         if pull is None:
             # Nothing was said, so nothing has moved: a position dropped here would land everything again.
             return Pull(position=asked)
