@@ -1,10 +1,11 @@
 """From a local HTTP server to committed Parquet, beside a floor and beside dlt where it is installed.
 
-    .venv/bin/python scripts/bench_landing.py [--pages 200] [--rounds 3] [--long]
+    .venv/bin/python scripts/bench_landing.py [--pages 200] [--rounds 3] [--long] [--big [MIB]]
 
 200 pages of 1,000 rows, 51 MB of JSON, journal on. The floor is httpx, orjson and pyarrow with no journal at all. Every
 contender runs in a process of its own, alternating; rows a second are counted from its first request to its committed
 files, memory is the process's peak. `--long` adds the same with ten times the pages, which must not need more memory.
+`--big` measures only a landing with checkpoints, 2 GiB of it: see bench_big.
 """
 
 from __future__ import annotations
@@ -252,7 +253,11 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--long", action="store_true")
+    parser.add_argument("--big", type=int, nargs="?", const=2048, metavar="MIB", help="that much with checkpoints")
     arguments = parser.parse_args()
+    if arguments.big:
+        program = [sys.executable, str(Path(__file__).with_name("bench_big.py")), str(arguments.big)]
+        raise SystemExit(subprocess.run(program, check=False).returncode)
     beside_dlt = importlib.util.find_spec("dlt") is not None
     names = [name for name in CONTENDERS if beside_dlt or not name.startswith("dlt")]
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in names}

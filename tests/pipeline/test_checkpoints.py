@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from engine.corpus.marker import history
+from engine.errors import RateLimited
 from engine.pipeline.checkpoints import Limits
 from engine.shapes import RunStatus
 from engine.sql import call
@@ -381,3 +382,20 @@ def test_a_table_reads_alike_with_checkpoints_without_and_after_deaths(shop: Sho
     assert positions == [4, 8, 12, 16], "who replays the same pulls decides alike"
     assert all(one.committed_at < other.committed_at for one, other in pairwise(commits(shop)))
     assert shop.read("SELECT id, _row_seq FROM orders ORDER BY id") == [(n, (n - 1) % 4) for n in range(1, 17)]
+
+
+@pytest.mark.clause("run.own.checkpoint-run-id", "run.own.checkpoint-landed", "run.retry.resume-at")
+def test_an_attempt_that_waited_behind_a_checkpoint_counts_its_commits_on(shop: Shop, unit: int) -> None:
+    """It goes on under the same run id: no commit of its later life takes the name of an earlier one."""
+    limit(shop.store.here, unit)
+    sixteen(shop)
+    shop.feed.failures = {9: RateLimited("later", wait_ms=3_600_000)}
+
+    waiting = shop.run(run_id="r")
+    shop.store.clock.advance(3_600_001)
+    done = shop.run()
+
+    assert (waiting.status, waiting.rows) == (RunStatus.WAITING, 8)
+    assert (done.run_id, done.status, done.rows) == ("r", RunStatus.SUCCESS, 16)
+    assert [marker.by.commit_id for marker in commits(shop)] == ["r", "r.000001", "r.000002", "r.000003"]
+    assert shop.ids() == list(range(1, 17))
