@@ -106,7 +106,7 @@ def _next(owner: Owner, state: State, *, tables: Mapping[str, Table]) -> str:
         return f"declare table {name} again and run it, or {forced}"
     run = f"contextful pipeline run {table.pipeline_id} --table {name}"
     if state is State.RUNNING:
-        return f"it is at work; {run} --wait 60s follows it"
+        return f"it is at work; {run} --wait 60s follows it, contextful run stop {owner.attempt} ends it"
     if owner.wake_at is not None and table.content_hash == owner.plan_ref:
         return f"contextful run resume-due goes on from its instant, as does {run}"
     if table.content_hash != owner.plan_ref:
@@ -116,7 +116,7 @@ def _next(owner: Owner, state: State, *, tables: Mapping[str, Table]) -> str:
 
 def _host_next(owner: Owner, name: str, state: State, *, rewind: str) -> str:
     if state is State.RUNNING:
-        return "it is at work; its program ends it"
+        return f"it is at work; its program ends it, contextful run stop {owner.attempt} stops it"
     if state is State.WAITING and owner.wake_at is not None:
         return f"run the program that opens {name!r} again once its instant has come"
     if state is State.WAITING:

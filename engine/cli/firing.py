@@ -54,12 +54,16 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Fired:
-    """A fire as it stands: its outcome, every run of it, refused ones included, and the tables it leaves pending."""
+    """A fire as it stands: its outcome, every run of it, refused ones included, and the tables it leaves pending.
+
+    `interrupted` says that its process was asked to stop.
+    """
 
     pipeline: Pipeline
     outcome: Outcome
     runs: tuple[RunRow, ...]
     pending: frozenset[str | None]
+    interrupted: bool = False
 
     def complaints(self) -> Iterator[str]:
         """What went wrong, each as a named error with the next step."""
@@ -118,7 +122,8 @@ class Firing:
             known = {run.run_id for run in outcome.runs}
             refused = (run for run in engine.runs.of_fire(outcome.fire_id) if run.run_id not in known)
             pending = (table.name for table in self.pipeline.tables if engine.owners.read(scope_of(table.name)))
-            return Fired(self.pipeline, outcome, (*outcome.runs, *refused), frozenset(pending))
+            interrupted = engine.stopping.reason is not None
+            return Fired(self.pipeline, outcome, (*outcome.runs, *refused), frozenset(pending), interrupted)
 
 
 def _came_to(run: RunRow) -> str:

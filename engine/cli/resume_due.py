@@ -79,7 +79,7 @@ class Beat:
         while True:
             waits = self.waits()
             fresh = [due for due in waits.all if due.table and (due.execution_id, due.wake_at) not in self._seen]
-            if not fresh:
+            if not fresh or any(fired.interrupted for fired in self.fired):
                 return
             if ready := [due for due in fresh if due.wake_at <= waits.now]:
                 self._resume(ready)
@@ -104,6 +104,8 @@ class Beat:
                 groups.setdefault((declared[table], due.fire_id), []).append(table)
         for (pipeline_id, fire_id), tables in groups.items():
             self.fired.append(self._fire(pipeline_id, fire_id, tables))
+            if self.fired[-1].interrupted:
+                return
 
     def _fire(self, pipeline_id: str, fire_id: str | None, tables: list[str]) -> Fired:
         from engine.cli.firing import Firing

@@ -40,7 +40,8 @@ def test_a_live_attempt_shows_its_lease_and_how_to_wait(shell: Shell, slow_third
 
     assert (pending["scope"], pending["state"], pending["attempt"]) == ("table:quakes", "running", "dead")
     assert pending["lease_until"].endswith("Z")
-    assert pending["next"].endswith("contextful pipeline run quakes --table quakes --wait 60s follows it")
+    follows = "contextful pipeline run quakes --table quakes --wait 60s follows it"
+    assert pending["next"].endswith(f"{follows}, contextful run stop {pending['attempt']} ends it")
 
 
 def test_once_its_lease_has_lapsed_the_next_run_is_the_verb(shell: Shell, slow_third_page: DemoApi) -> None:
