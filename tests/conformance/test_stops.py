@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
-import signal
-import sys
 import threading
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
@@ -20,30 +15,18 @@ from engine.errors import (
     StorageUnusable,
     Transient,
 )
-from engine.execution.aside import Aside
-from engine.execution.cancellation import Cancellation
 from engine.execution.stopping import POLL_MS
-from engine.execution.subprocesses import KILL_AFTER_MS, OUTPUT_LIMIT
-from engine.shapes import Phase, RunStatus, Schedule
+from engine.shapes import RunStatus
 from engine.sql import call
 from engine.stop import stop
 from engine.stops import StopScope
-from tests.stores import LEASE, Effect, Store, failing
+from tests.stops import polled
+from tests.stores import LEASE, Effect, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from engine.execution.call import Call
     from engine.execution.held import Held
-    from engine.host import Engine
     from engine.runs import RunRow
     from tests.clocks import SettableClock
-
-
-def polled(store: Store, engine: Engine | None = None) -> None:
-    """Let half a second pass for the keeper."""
-    store.clock.advance(POLL_MS)
-    (engine or store.here).keeper.wake()
 
 
 def heard(held: Held) -> bool:
@@ -55,21 +38,6 @@ def reason(held: Held) -> str:
     with pytest.raises(Canceled) as stopped:
         held.cancellation.check()
     return str(stopped.value)
-
-
-def stopped_while(store: Store, work: Callable[[], Any], run_id: str) -> RunRow:
-    """The row of a run whose `work` blocks until somebody stops it from outside."""
-
-    def ask() -> None:
-        stop(store.here.profile, run_id)
-        polled(store)
-
-    asking = threading.Timer(0.05, ask)
-    asking.start()
-    with pytest.raises(Canceled):
-        work()
-    asking.join()
-    return store.run(run_id)
 
 
 @pytest.mark.clause("run.cancel.catalog-channel")
@@ -276,282 +244,3 @@ def test_who_may_stop_is_asked_of_the_recorded_row_before_anything_is_marked(sto
     assert [row.host_scope for row in asked] == ["ours"]
     assert store.run(execution.run_id).stop is None
     execution.close()
-
-
-@pytest.mark.clause("run.cancel.one-token", "run.cancel.resumable-remains")
-def test_a_stop_ends_a_retry_sleep_and_keeps_the_budget_that_was_left(store: Store) -> None:
-    waits = Schedule(attempts=5, base_ms=60_000, max_delay_ms=60_000, jitter_ms=0)
-
-    def noticed(*_: Any) -> None:
-        stop(engine.profile, execution.run_id)
-        engine.stopping._poll()
-
-    engine = store.engine(noticed=noticed)
-    execution = store.open(engine=engine)
-    execution.step("recorded", Effect())
-
-    with pytest.raises(Canceled), execution:
-        execution.step("flaky", Effect(failing(Transient("cut off"))), schedule=waits)
-
-    assert store.run(execution.run_id).status is RunStatus.CANCELED
-    assert store.clock.waits == []
-    (flaky,) = [entry for entry in store.entries(execution.execution_id) if entry.key.step == "flaky"]
-    assert flaky.attempts == 1
-    again = store.open()
-    resumed = Effect()
-    again.step("flaky", resumed, schedule=waits)
-    assert (again.execution_id, resumed.attempts) == (execution.execution_id, [2])
-    again.close()
-
-
-@pytest.mark.clause("run.cancel.one-token", "run.cancel.resumable-remains")
-def test_an_effect_that_heeds_the_token_uses_up_no_attempt(store: Store) -> None:
-    execution = store.open()
-    execution.step("recorded", Effect())
-    schedule = Schedule(attempts=5, base_ms=1, jitter_ms=0)
-
-    def heeding(call: Call) -> None:
-        if call.attempt == 1:
-            raise Transient("cut off")
-        store.here.stop("interrupted")
-        call.cancellation.check()
-
-    with pytest.raises(Canceled), execution:
-        execution.step("long", heeding, schedule=schedule)
-
-    again, resumed = store.open(engine=store.engine()), Effect()
-    again.step("long", resumed, schedule=schedule)
-    assert resumed.attempts == [2]
-    again.close()
-
-
-@pytest.mark.clause("run.cancel.one-token")
-def test_a_stop_ends_a_wait_for_an_outside_party(store: Store) -> None:
-    execution = store.open()
-
-    def work() -> None:
-        with store.clock.standing(), execution:
-            execution.wait("approval", ttl_ms=60_000)
-
-    row = stopped_while(store, work, execution.run_id)
-
-    assert row.status is RunStatus.CANCELED
-    owner = store.owner()
-    assert owner is not None
-    assert owner.execution_id == execution.execution_id
-
-
-@pytest.mark.clause("run.cancel.one-token")
-def test_every_branch_of_a_join_hears_the_one_token(store: Store) -> None:
-    execution = store.open()
-
-    def work() -> None:
-        with store.clock.standing(), execution:
-            execution.join("both", {name: lambda branch: branch.wait("it", ttl_ms=60_000) for name in ("a", "b")})
-
-    assert stopped_while(store, work, execution.run_id).status is RunStatus.CANCELED
-
-
-@pytest.mark.clause("run.cancel.one-token", "run.cancel.resumable-remains")
-def test_an_effect_at_work_when_it_is_stopped_is_recorded_and_nothing_follows(store: Store) -> None:
-    execution = store.open()
-
-    def charge(_: Call) -> str:
-        stop(store.here.profile, execution.run_id)
-        store.here.stopping._poll()
-        return "charged"
-
-    with pytest.raises(Canceled), execution:
-        execution.step("charge", charge)
-
-    assert store.run(execution.run_id).status is RunStatus.CANCELED
-    again = store.open()
-    never = Effect()
-    assert again.step("charge", never) == "charged"
-    assert never.calls == 0
-    again.close()
-
-
-@pytest.mark.clause("run.cancel.distinct-terminal-status", "run.cancel.abandoned-work")
-def test_a_stopped_run_ends_canceled_and_not_failed(store: Store) -> None:
-    execution = store.open()
-
-    stop(store.here.profile, execution.run_id, reason="wrong month")
-    store.here.stopping._poll()
-    with pytest.raises(Canceled), execution:
-        execution.step("one", Effect())
-
-    row = store.run(execution.run_id)
-    assert row.status is RunStatus.CANCELED
-    assert row.status.terminal
-    assert row.error == {"tag": "Canceled", "name": "Canceled", "message": "stopped on request: wrong month"}
-    assert row.stop is not None
-    recorded = {row.run_id: row for row in store.here.history.rows()}[execution.run_id]
-    assert (recorded.status, recorded.stop) == (row.status, row.stop)
-    assert Phase.COMMIT in {name.rsplit("-", 2)[1] for name in store.here.profile.objects.list("_runs/")}
-
-
-@pytest.mark.clause("run.cancel.resumable-remains")
-def test_a_stopped_run_that_recorded_nothing_leaves_nothing_pending(store: Store) -> None:
-    execution = store.open()
-
-    store.here.stop("interrupted")
-    with pytest.raises(Canceled), execution:
-        execution.step("one", Effect())
-
-    assert store.owner() is None
-
-
-@pytest.mark.clause("run.cancel.one-token")
-def test_what_is_opened_by_an_engine_that_is_stopped_does_nothing(store: Store) -> None:
-    engine = store.engine()
-    engine.stop("interrupted")
-    effect = Effect()
-
-    with pytest.raises(Canceled, match="interrupted"), store.open(engine=engine) as execution:
-        execution.step("one", effect)
-
-    assert effect.calls == 0
-
-
-STUBBORN = """
-trap '' TERM
-(trap '' TERM; while :; do sleep 0.05; done) &
-(trap '' TERM; while :; do sleep 0.05; done) &
-echo $! > "$1.tmp"; mv "$1.tmp" "$1"
-while :; do sleep 0.05; done
-"""
-
-
-@pytest.mark.clause("run.cancel.child-reaped", "run.cancel.one-token")
-def test_a_group_that_ignores_term_is_gone_before_the_run_is_recorded_canceled(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started = tmp_path / "started"
-    execution = store.open()
-    gone_at_close: list[bool] = []
-    release = store.here.owners.retire
-
-    def watched(*arguments: Any, **options: Any) -> None:
-        gone_at_close.append(not at_work(int(started.read_text())))
-        release(*arguments, **options)
-
-    monkeypatch.setattr(store.here.owners, "retire", watched)
-
-    def work() -> None:
-        with execution:
-            execution.step("child", lambda c: c.run(["sh", "-c", STUBBORN, "sh", started], kill_after_ms=200).code)
-
-    def ask() -> None:
-        while not started.exists():
-            time.sleep(0.005)
-        stop(store.here.profile, execution.run_id)
-        polled(store)
-
-    asking = threading.Thread(target=ask)
-    asking.start()
-    with pytest.raises(Canceled):
-        work()
-    asking.join()
-
-    assert store.run(execution.run_id).status is RunStatus.CANCELED
-    assert gone_at_close == [True]
-
-
-def at_work(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
-
-
-@pytest.mark.clause("run.cancel.child-reaped")
-def test_a_group_that_heeds_term_is_not_kept_for_the_whole_grace(store: Store) -> None:
-    execution = store.open()
-    began = time.monotonic()
-
-    def work() -> None:
-        with execution:
-            execution.step("child", lambda c: c.run(["sleep", "60"]).code)
-
-    row = stopped_while(store, work, execution.run_id)
-
-    assert KILL_AFTER_MS == 10_000
-    assert row.status is RunStatus.CANCELED
-    assert time.monotonic() - began < 5
-
-
-def test_a_program_hands_back_its_code_and_the_beginning_of_what_it_wrote(store: Store) -> None:
-    script = "import os,sys; sys.stdout.write('x' * 300000 + os.environ['CONTEXTFUL_IDEMPOTENCY_KEY']); sys.exit(3)"
-    with store.open() as execution:
-
-        def effect(c: Call) -> dict[str, Any]:
-            done = c.run([sys.executable, "-c", script], output_limit=1000)
-            return {"code": done.code, "out": len(done.out), "truncated": done.truncated}
-
-        assert execution.step("child", effect) == {"code": 3, "out": 1000, "truncated": True}
-        assert execution.step("echo", lambda c: c.run(["cat"], stdin=b"hello").checked().out) == b"hello"
-    assert OUTPUT_LIMIT == 1 << 20
-
-
-def test_a_program_that_fails_or_is_not_there_is_a_permanent_failure(store: Store) -> None:
-    execution = store.open()
-
-    with pytest.raises(Exception, match="sh ended with 7: no such luck"):
-        execution.step("fails", lambda c: c.run(["sh", "-c", "echo no such luck >&2; exit 7"]).checked().code)
-    with pytest.raises(Exception, match="no-such-program cannot be started"):
-        execution.step("missing", lambda c: c.run(["no-such-program"]).code)
-
-    execution.close(failure=Canceled("enough"))
-
-
-@pytest.mark.clause("run.cancel.one-token")
-def test_work_beside_a_run_is_left_as_soon_as_the_token_is_tripped() -> None:
-    token, abandoned, release, late = Cancellation(), [], threading.Event(), threading.Event()
-    aside = Aside(token, name="beside", abandoning=lambda: abandoned.append(True))
-    assert aside.run(lambda: threading.current_thread().name) == "beside"
-
-    def blocks() -> None:
-        token.trip(Canceled("enough"))
-        release.wait(10)
-
-    with pytest.raises(Canceled, match="enough"):
-        aside.run(blocks)
-    aside.close(late.set)
-    closed_early = late.is_set()
-    release.set()
-
-    assert abandoned == [True]
-    assert not closed_early
-    assert late.wait(5)
-
-
-def test_handing_work_over_costs_less_than_a_tenth_of_a_millisecond() -> None:
-    aside = Aside(Cancellation(), name="beside", abandoning=lambda: None)
-
-    def round_ms() -> float:
-        began = time.perf_counter()
-        for _ in range(100):
-            aside.run(lambda: None)
-        return (time.perf_counter() - began) * 1000 / 100
-
-    # The best of many: another process may be at work at any moment.
-    assert min(round_ms() for _ in range(30)) < 0.1
-    aside.close(lambda: None)
-
-
-def test_an_interrupt_of_the_waiting_abandons_the_work_too() -> None:
-    token, abandoned, release = Cancellation(), [], threading.Event()
-    aside = Aside(token, name="beside", abandoning=lambda: abandoned.append(True))
-
-    def blocks() -> None:
-        os.kill(os.getpid(), signal.SIGINT)
-        release.wait(10)
-
-    with pytest.raises(KeyboardInterrupt):
-        aside.run(blocks)
-    release.set()
-    aside.close(lambda: None)
-
-    assert abandoned == [True]
