@@ -14,11 +14,11 @@ from engine.execution.stopping import POLL_MS
 from engine.stop import stop
 
 if TYPE_CHECKING:
-    from tests.stores import Store
     from collections.abc import Callable
 
     from engine.host import Engine
     from engine.runs import RunRow
+    from tests.stores import Store
 
 
 def polled(store: Store, engine: Engine | None = None) -> None:

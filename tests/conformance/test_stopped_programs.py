@@ -23,8 +23,8 @@ from engine.stop import stop
 from tests.stops import polled, stopped_while
 
 if TYPE_CHECKING:
-    from tests.stores import Store
     from engine.execution.call import Call
+    from tests.stores import Store
 
 
 STUBBORN = """
