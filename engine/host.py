@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
+from engine.archive import Archive
 from engine.clock import Chance, Clock, SystemClock
 from engine.execution.admission import CooperativeAdmission
 from engine.execution.endings import Endings
@@ -21,7 +22,7 @@ from engine.owners import Opened, Owner, Owners
 from engine.pipeline.checkpoints import Limits
 from engine.runs import RunRow, Runs
 from engine.secrets import SecretGuard
-from engine.shapes import Connector, Phase, Pins, RunStatus
+from engine.shapes import Connector, Pins, RunStatus
 from engine.spans import Spans
 from engine.storage import preflight
 
@@ -75,6 +76,7 @@ class Engine:
         self.clock = clock or SystemClock()
         self.chance = chance or Chance()
         self.history = History(profile.objects)
+        self.archive = Archive(profile.database, self.history)
         self.spans = Spans(settings.caller)
         self.runs = Runs(profile.database)
         self.owners = Owners(profile.database, profile.journal, self.chance)
@@ -86,6 +88,7 @@ class Engine:
             profile.journal,
             self.owners,
             self.history,
+            self.archive,
             self.leases,
             self.stopping,
             CooperativeAdmission(),
@@ -95,6 +98,7 @@ class Engine:
             noticed,
             Endings(self.spans, profile.publish),
         )
+        self.archive.repair()
         self.reap()
 
     @overload
@@ -172,7 +176,7 @@ class Engine:
         """Close orphaned runs, in the catalog and in the history (run.record.orphan-reap)."""
         reaped = self.runs.reap()
         for row in reaped:
-            self.history.append(row, phase=Phase.COMMIT, at=row.ended_at or row.started_at)
+            self.archive.carry(row)
         return reaped
 
     def stop(self, reason: str) -> None:
@@ -224,6 +228,6 @@ class Engine:
         with suppress(Exception):
             row = self.runs.get(run.run_id)
             if row is not None and row.ended_at is not None:
-                self.history.append(row, phase=Phase.COMMIT, at=row.ended_at)
+                self.archive.carry(row)
                 if row.trace_id == run.trace_id:  # not of an earlier run that has the id already
                     self.spans.end(row)

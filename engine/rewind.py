@@ -16,17 +16,22 @@ from engine.errors import (
     ExecutionRewindUnsafe,
     Refused,
 )
+from engine.pipeline.chunk_run import settled
+from engine.pipeline.chunks import Chunk
+from engine.pipeline.plans import Planned, unplanning
 from engine.runs import RunRow
-from engine.shapes import Phase, RunStatus
+from engine.shapes import RunStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from engine.host import Engine
     from engine.owners import Owner
+    from engine.pipeline.chunks import Window
+    from engine.ports import Call
 
 REWINDABLE: Final = ("table:", "host:")
-"""Scopes a rewind retires; a chunk's owner retires through its window's rewind (run.own.rewind-not-pending)."""
+"""Scopes a rewind by execution retires; a chunk's owner retires with its window (run.own.rewind-not-pending)."""
 
 
 def rewind(
@@ -38,18 +43,24 @@ def rewind(
     `ExecutionRewindPlanCurrent`, which alone `force` overrides (run.own.rewind-plan-current).
     """
     owner = _pending(engine, execution_id)
-    _refuse_alive(engine, owner)
-    if owner.asked_pins is None and not force:
-        raise ExecutionRewindPlanCurrent(execution_id=execution_id, plan_ref=owner.plan_ref)
-    row = _record(engine, owner, reason=reason, pipelines=pipelines or {})
-    try:
-        canceled = engine.owners.withdraw(owner, record=row)
-    except Refused as refusal:
-        alive = f"an attempt has just taken {owner.scope}"
-        raise ExecutionRewindUnsafe(execution_id=execution_id, alive=alive) from refusal
-    for ended in (canceled, row) if canceled else (row,):
-        engine.history.append(ended, phase=Phase.COMMIT, at=ended.ended_at or ended.started_at)
-    return row
+    _refuse(engine, owner, force=force)
+    return _retired(engine, owner, reason=reason, pipelines=pipelines or {})
+
+
+def rewind_window(
+    engine: Engine, table: str, window: Window, *, reason: str, force: bool = False, pipelines: Mapping[str, str]
+) -> list[RunRow]:
+    """Retire the pending chunk owners of `table` that `window` covers (run.own.pin-mismatch-recovery).
+
+    Return the rows that record it, one an owner; the windows are asked for afresh by the next backfill. One whose rows
+    are committed already is done instead. Raise, before anything is retired, what `rewind` raises of one of them.
+    """
+    owners = _covered(engine, table, window)
+    for owner in owners:
+        _refuse(engine, owner, force=force)
+    return [
+        _retired(engine, owner, reason=reason, pipelines=pipelines, also=(unplanning(owner.scope),)) for owner in owners
+    ]
 
 
 def asked_plan(owner: Owner) -> str | None:
@@ -59,9 +70,46 @@ def asked_plan(owner: Owner) -> str | None:
 
 def _pending(engine: Engine, execution_id: str) -> Owner:
     for owner in engine.owners.all():
-        if owner.execution_id == execution_id and owner.finished_at is None and owner.scope.startswith(REWINDABLE):
-            return owner
+        if owner.execution_id == execution_id and owner.finished_at is None:
+            if owner.scope.startswith(REWINDABLE):
+                return owner
+            raise ExecutionRewindNotPending(execution_id=execution_id, scope=owner.scope)
     raise ExecutionRewindNotPending(execution_id=execution_id)
+
+
+def _covered(engine: Engine, table: str, window: Window) -> list[Owner]:
+    """The unfinished chunk owners within `window`, those whose rows are committed already retired as done."""
+    found = []
+    for owner in engine.owners.all():
+        chunk = Chunk.of(owner.scope)
+        if (
+            chunk
+            and chunk.table == table
+            and window.covers(chunk.window)
+            and not settled(engine, Planned("", 0, chunk))
+        ):
+            found.append(owner)
+    return found
+
+
+def _refuse(engine: Engine, owner: Owner, *, force: bool) -> None:
+    _refuse_alive(engine, owner)
+    if owner.asked_pins is None and not force:
+        raise ExecutionRewindPlanCurrent(execution_id=owner.execution_id, plan_ref=owner.plan_ref)
+
+
+def _retired(
+    engine: Engine, owner: Owner, *, reason: str, pipelines: Mapping[str, str], also: Sequence[Call] = ()
+) -> RunRow:
+    row = _record(engine, owner, reason=reason, pipelines=pipelines)
+    try:
+        canceled = engine.owners.withdraw(owner, record=row, also=also)
+    except Refused as refusal:
+        alive = f"an attempt has just taken {owner.scope}"
+        raise ExecutionRewindUnsafe(execution_id=owner.execution_id, alive=alive) from refusal
+    for ended in (canceled, row) if canceled else (row,):
+        engine.archive.carry(ended)
+    return row
 
 
 def _refuse_alive(engine: Engine, owner: Owner) -> None:
@@ -85,6 +133,8 @@ def _record(engine: Engine, owner: Owner, *, reason: str, pipelines: Mapping[str
     Its id is the execution's, so that two rewinds at one instant leave one row.
     """
     kind, _, name = owner.scope.partition(":")
+    chunk = Chunk.of(owner.scope)
+    table = chunk.table if chunk else name if kind == "table" else None
     return RunRow(
         f"rewind-{owner.execution_id}",
         RunStatus.CANCELED,
@@ -92,9 +142,10 @@ def _record(engine: Engine, owner: Owner, *, reason: str, pipelines: Mapping[str
         ended_at=engine.profile.database.now(),
         execution_id=owner.execution_id,
         plan_ref=owner.plan_ref,
-        table=name if kind == "table" else None,
+        table=table,
+        chunk=chunk.window.text if chunk else None,
         host_scope=name if kind == "host" else None,
-        pipeline_id=pipelines.get(name) if kind == "table" else None,
+        pipeline_id=pipelines.get(table) if table else None,
         site_id=engine.settings.site_id,
         reason=engine.settings.guard.value(reason)[0],
         trace_id=engine.chance.trace_id(),

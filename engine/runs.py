@@ -157,17 +157,17 @@ class Runs:
     def get(self, run_id: str) -> RunRow | None:
         """The row of `run_id`, its lease joined."""
         rows = self._db.run(call("read_run", run_id=run_id))[0]
-        return _run(rows[0]) if rows else None
+        return run_row(rows[0]) if rows else None
 
     def of_fire(self, fire_id: str) -> list[RunRow]:
         """The rows of a fire, oldest first."""
-        return [_run(row) for row in self._db.run(call("list_fire_runs", fire_id=fire_id))[0]]
+        return [run_row(row) for row in self._db.run(call("list_fire_runs", fire_id=fire_id))[0]]
 
     def since(self, since: int, *, ceiling: int, pipeline_id: str | None = None) -> list[RunRow]:
         """At most `ceiling` rows started at or after `since`, newest first (run.record.history-window)."""
         name = "list_runs" if pipeline_id is None else "list_pipeline_runs"
         rows = self._db.run(call(name, since=since, ceiling=ceiling, pipeline_id=pipeline_id))[0]
-        return [_run(row) for row in rows]
+        return [run_row(row) for row in rows]
 
     def pipelines(self) -> list[str]:
         """Every pipeline that has recorded a run."""
@@ -241,7 +241,8 @@ def _columns(row: RunRow) -> dict[str, Any]:
     }
 
 
-def _run(row: Row) -> RunRow:
+def run_row(row: Row) -> RunRow:
+    """The run behind a row of the view `run_rows`."""
     record, status, execution_id, pid, boot_id, lease_until, *mark = row
     owner = Lease(pid, boot_id, lease_until) if pid is not None else None
     found = RunRow.from_record(record, status=status, execution_id=execution_id, owner=owner)

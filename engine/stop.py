@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from engine import stops
+from engine.archive import Archive
 from engine.errors import CancelTargetNotInFlight
 from engine.history import History
 from engine.runs import Runs
-from engine.shapes import Phase, RunStatus
+from engine.shapes import RunStatus
 from engine.sql import call
 from engine.stops import StopScope
 
@@ -64,4 +65,4 @@ def _cancel_waiting(profile: Profile, run_id: str) -> None:
         call("cancel_left_fire", fire_id=row.fire_id),
     )
     if canceled:
-        History(profile.objects).append(ended, phase=Phase.COMMIT, at=ended.ended_at or ended.started_at)
+        Archive(database, History(profile.objects)).carry(ended)

@@ -20,6 +20,7 @@ from engine.shapes import Phase, RunStatus
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from engine.archive import Archive
     from engine.clock import Chance, Clock
     from engine.errors import ContextfulError, Waiting
     from engine.execution.admission import CooperativeAdmission
@@ -43,6 +44,7 @@ class Room:
     journal: JournalStore
     owners: Owners
     history: History
+    archive: Archive
     leases: Leases
     stopping: Stopping
     admission: CooperativeAdmission
@@ -144,7 +146,7 @@ class Held:
 
     def _close(self, row: RunRow) -> None:
         self._leave(row)
-        self._room.history.append(row, phase=Phase.COMMIT, at=row.ended_at or row.started_at)
+        self._room.archive.carry(row)
         self._tell(row)
 
     def _tell(self, row: RunRow) -> None:

@@ -7,14 +7,29 @@ CREATE TABLE IF NOT EXISTS runs (
   status       TEXT NOT NULL,
   holder       TEXT,
   started_at   INTEGER NOT NULL,
-  record       TEXT NOT NULL
+  record       TEXT NOT NULL,
+  appended     INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
+
+-- name: create_runs_unappended
+-- What is open, or has ended and is not in the reserved table yet: few rows, however long the history.
+CREATE INDEX IF NOT EXISTS runs_unappended ON runs (status) WHERE appended = 0;
 
 -- name: create_runs_by_start
 CREATE INDEX IF NOT EXISTS runs_by_start ON runs (started_at, run_id);
 
 -- name: create_runs_by_pipeline
 CREATE INDEX IF NOT EXISTS runs_by_pipeline ON runs (pipeline_id, started_at, run_id);
+
+-- name: create_run_rows
+-- A run as it is read: its record, with the lease and the stop mark that machine state has for it.
+CREATE VIEW IF NOT EXISTS run_rows AS
+SELECT r.run_id, r.fire_id, r.pipeline_id, r.started_at, r.record, r.status, r.execution_id, h.pid, h.boot_id,
+       COALESCE(l.lease_until, 0) AS lease_until, s.requested_at, s.scope, s.reason
+  FROM runs AS r
+  LEFT JOIN holders AS h ON h.id = r.holder
+  LEFT JOIN leased_owners AS l ON l.attempt = r.run_id
+  LEFT JOIN stops AS s ON s.run_id = r.run_id;
 
 -- name: open_run, durable
 -- Opens nothing unless the attempt took its owner in the statements before, and is not one that waited.
@@ -40,10 +55,12 @@ ON CONFLICT (run_id) DO NOTHING;
 
 -- name: upsert_run
 -- History never goes back: a row that has ended stays as it is, and one that began is not pending again.
-INSERT INTO runs (run_id, fire_id, pipeline_id, execution_id, status, holder, started_at, record)
-VALUES (:run_id, :fire_id, :pipeline_id, :execution_id, :status, NULL, :started_at, :record)
+INSERT INTO runs (run_id, fire_id, pipeline_id, execution_id, status, holder, started_at, record, appended)
+VALUES (:run_id, :fire_id, :pipeline_id, :execution_id, :status, NULL, :started_at, :record,
+        CASE WHEN :status IN ('pending', 'running', 'waiting') THEN 0 ELSE 1 END)
 ON CONFLICT (run_id) DO UPDATE
-   SET status = excluded.status, record = excluded.record, execution_id = excluded.execution_id
+   SET status = excluded.status, record = excluded.record, execution_id = excluded.execution_id,
+       appended = excluded.appended
  WHERE runs.status = 'pending' OR (runs.status IN ('running', 'waiting') AND excluded.status <> 'pending');
 
 -- name: close_run, durable
@@ -54,49 +71,37 @@ UPDATE runs SET status = :status, record = :record, holder = NULL
 RETURNING run_id;
 
 -- name: read_run
-SELECT r.record, r.status, r.execution_id, h.pid, h.boot_id, COALESCE(l.lease_until, 0),
-       s.requested_at, s.scope, s.reason
-  FROM runs AS r
-  LEFT JOIN holders AS h ON h.id = r.holder
-  LEFT JOIN leased_owners AS l ON l.attempt = r.run_id
-  LEFT JOIN stops AS s ON s.run_id = r.run_id
- WHERE r.run_id = :run_id;
+SELECT record, status, execution_id, pid, boot_id, lease_until, requested_at, scope, reason FROM run_rows
+ WHERE run_id = :run_id;
 
 -- name: list_runs
-SELECT r.record, r.status, r.execution_id, h.pid, h.boot_id, COALESCE(l.lease_until, 0),
-       s.requested_at, s.scope, s.reason
-  FROM runs AS r
-  LEFT JOIN holders AS h ON h.id = r.holder
-  LEFT JOIN leased_owners AS l ON l.attempt = r.run_id
-  LEFT JOIN stops AS s ON s.run_id = r.run_id
- WHERE r.started_at >= :since ORDER BY r.started_at DESC, r.run_id DESC LIMIT :ceiling;
+SELECT record, status, execution_id, pid, boot_id, lease_until, requested_at, scope, reason FROM run_rows
+ WHERE started_at >= :since ORDER BY started_at DESC, run_id DESC LIMIT :ceiling;
 
 -- name: list_pipeline_runs
-SELECT r.record, r.status, r.execution_id, h.pid, h.boot_id, COALESCE(l.lease_until, 0),
-       s.requested_at, s.scope, s.reason
-  FROM runs AS r
-  LEFT JOIN holders AS h ON h.id = r.holder
-  LEFT JOIN leased_owners AS l ON l.attempt = r.run_id
-  LEFT JOIN stops AS s ON s.run_id = r.run_id
- WHERE r.pipeline_id = :pipeline_id AND r.started_at >= :since
- ORDER BY r.started_at DESC, r.run_id DESC LIMIT :ceiling;
+SELECT record, status, execution_id, pid, boot_id, lease_until, requested_at, scope, reason FROM run_rows
+ WHERE pipeline_id = :pipeline_id AND started_at >= :since
+ ORDER BY started_at DESC, run_id DESC LIMIT :ceiling;
 
 -- name: list_fire_runs
-SELECT r.record, r.status, r.execution_id, h.pid, h.boot_id, COALESCE(l.lease_until, 0),
-       s.requested_at, s.scope, s.reason
-  FROM runs AS r
-  LEFT JOIN holders AS h ON h.id = r.holder
-  LEFT JOIN leased_owners AS l ON l.attempt = r.run_id
-  LEFT JOIN stops AS s ON s.run_id = r.run_id
- WHERE r.fire_id = :fire_id ORDER BY r.started_at, r.run_id;
+SELECT record, status, execution_id, pid, boot_id, lease_until, requested_at, scope, reason FROM run_rows
+ WHERE fire_id = :fire_id ORDER BY started_at, run_id;
 
 -- name: run_pipelines
 SELECT DISTINCT pipeline_id FROM runs WHERE pipeline_id IS NOT NULL ORDER BY pipeline_id;
 
+-- name: unappended_runs
+SELECT record, status, execution_id, pid, boot_id, lease_until, requested_at, scope, reason FROM run_rows
+ WHERE run_id IN (SELECT run_id FROM runs
+                   WHERE appended = 0 AND status IN ('success', 'partial_failure', 'failed', 'canceled'));
+
+-- name: note_appended
+UPDATE runs SET appended = 1 WHERE run_id = :run_id AND status NOT IN ('pending', 'running', 'waiting');
+
 -- name: orphaned_runs
 -- A running row is an orphan when no unexpired lease is its own; a waiting row holds none and is left alone.
 SELECT r.record, r.execution_id FROM runs AS r
- WHERE r.status = 'running'
+ WHERE r.status = 'running' AND r.appended = 0
    AND NOT EXISTS (SELECT 1 FROM leased_owners AS l WHERE l.attempt = r.run_id AND l.lease_until > :now);
 
 -- name: reap_run, durable
