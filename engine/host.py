@@ -168,9 +168,13 @@ class Engine:
             plan_ref=plan_ref,
             connector=connector,
             site_id=self.settings.site_id,
-            trace_id=self.settings.caller.trace_id if self.settings.caller else self.chance.trace_id(),
+            trace_id=self.trace_id(),
             **names,
         )
+
+    def trace_id(self) -> str:
+        """The caller's trace, or a fresh one (run.record.trace-context)."""
+        return self.settings.caller.trace_id if self.settings.caller else self.chance.trace_id()
 
     def reap(self) -> list[RunRow]:
         """Close orphaned runs, in the catalog and in the history (run.record.orphan-reap)."""

@@ -148,5 +148,5 @@ def _record(engine: Engine, owner: Owner, *, reason: str, pipelines: Mapping[str
         pipeline_id=pipelines.get(table) if table else None,
         site_id=engine.settings.site_id,
         reason=engine.settings.guard.value(reason)[0],
-        trace_id=engine.chance.trace_id(),
+        trace_id=engine.trace_id(),
     )

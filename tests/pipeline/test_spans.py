@@ -13,10 +13,14 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
+from engine.errors import ExecutionPinMismatch
 from engine.execution.endings import Endings
 from engine.history import RESERVED
+from engine.runs import RunRow
+from engine.shapes import RunStatus
 from engine.spans import Spans
 from engine.trace import Caller, caller
+from tests.clocks import START
 from tests.pipeline.conftest import orders
 from tests.stores import Effect
 
@@ -140,15 +144,33 @@ def test_a_host_run_exports_its_span_below_the_current_one(shop: Shop, exported:
 
 
 @pytest.mark.clause("run.record.run-span")
-def test_a_refused_run_exports_what_its_row_says_and_a_refusal_without_a_row_exports_nothing(
-    shop: Shop, exported: InMemorySpanExporter
+def test_a_refused_open_exports_what_its_row_says(shop: Shop, exported: InMemorySpanExporter) -> None:
+    pending = shop.store.open("job", plan="plan-a", run_id="first")
+    pending.step("one", Effect())
+    with pytest.raises(ValueError, match="mine"), pending:
+        raise ValueError("mine")
+
+    with pytest.raises(ExecutionPinMismatch):
+        shop.store.open("job", plan="plan-b", run_id="refused")
+
+    spans = [dict(span.attributes or {}) for span in exported.get_finished_spans()]
+    assert [(span["contextful.run_id"], span["contextful.status"]) for span in spans] == [
+        ("first", "failed"),
+        ("refused", "failed"),
+    ]
+    assert shop.store.run("refused").trace_id == f"{exported.get_finished_spans()[1].context.trace_id:032x}"
+
+
+@pytest.mark.clause("run.record.run-span", "run.record.trace-context")
+@pytest.mark.parametrize("by", [CALLER, None], ids=["the same caller", "another"])
+def test_a_run_that_another_process_began_exports_its_span_in_its_own_trace(
+    exported: InMemorySpanExporter, by: Caller | None
 ) -> None:
-    shop.store.open("job", plan="plan-a").step("one", Effect())
-    elsewhere = called(shop)
+    row = RunRow("r", RunStatus.SUCCESS, START, ended_at=START + 5, trace_id=TRACE)
 
-    with pytest.raises(Exception, match="job"):
-        shop.store.open("job", engine=elsewhere, run_id="refused")
+    Spans(by).end(row)
 
-    assert [span.attributes["contextful.status"] for span in exported.get_finished_spans() if span.attributes] == (
-        ["failed"] if elsewhere.runs.get("refused") else []
-    )
+    span = only(exported)
+    assert (f"{span.context.trace_id:032x}", span.start_time) == (TRACE, START * 1_000_000)
+    assert span.parent is not None
+    assert (f"{span.parent.span_id:016x}" == SPAN) is (by is not None)
