@@ -42,9 +42,7 @@ const host = new Miniflare(
     d1Databases: { DB: asked.project },
     r2Buckets: { BUCKET: asked.project },
     durableObjects: asked.objects,
-    d1Persist: join(asked.state, "d1"),
-    r2Persist: join(asked.state, "r2"),
-    durableObjectsPersist: join(asked.state, "objects"),
+    resourcePersistencePath: join(asked.state, "store"),
     unsafeDirectSockets: [{ host: "127.0.0.1", port: asked.privatePort, entrypoint: "Outbound" }],
   }),
 );

@@ -77,15 +77,17 @@ def _start(words: list[str]) -> int | None:
 
 
 def _name(item: list[str]) -> str:
-    last = item[-1] if item else ""
+    if not item:
+        return ""
+    last = item[-1]
     if len(item) == 1 or [word.lower() for word in item[-2:-1]] == ["as"] or item[-2] == ".":
         return last.strip("\"`[]'").lower()
-    if item[-2] not in _JOINING and re.fullmatch(r"\w+", last) and re.fullmatch(r"[\w)'\"]+", item[-2]):
-        return last.lower()
+    if item[-2].lower() not in _JOINING and last.lower() != "end" and re.fullmatch(r'\w+|".*"', last):
+        return last.strip('"').lower()
     return " ".join(item).lower()
 
 
-_JOINING = frozenset("+-*/%|&<>=!~(,") | {"and", "or", "not", "is", "like", "in", "end"}
+_JOINING = frozenset("+-*/%|&<>=!~(,") | {"and", "or", "not", "is", "like", "in"}
 
 
 def _tokens(sql: str) -> Iterator[tuple[str, int]]:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import js
-from pyodide.ffi import JsException, to_js
+from pyodide.ffi import JsException, jsnull, to_js
 from workers import Response
 
 from worker.answers import answer, problem
@@ -41,7 +41,7 @@ async def served(bucket: Any, method: str, key: str, request: Request) -> Respon
 
 async def listed(bucket: Any, query: dict[str, list[str]]) -> Response:
     """Answer a page of the objects under a prefix, sorted by key; `cursor` continues it."""
-    options = {"prefix": query.get("prefix", [""])[0], "limit": _PAGE}
+    options = {"prefix": query.get("prefix", [""])[0], "limit": _limit(query)}
     if cursor := query.get("cursor"):
         options["cursor"] = cursor[0]
     try:
@@ -69,7 +69,7 @@ async def _put(bucket: Any, key: str, request: Request) -> Response:
         if _DIGEST not in failed.message:
             raise
         return problem("digest", f"the body of {key} does not have that SHA-256", status=422)
-    if not written:
+    if _absent(written):
         return problem("precondition", f"{key} is not as the condition says", status=412)
     return _etagged(answer(_facts(written)), written)
 
@@ -82,16 +82,21 @@ async def _delete(bucket: Any, key: str, request: Request) -> Response:
 
 
 def _whole(found: Any, key: str) -> Response:
-    if not found:
+    if _absent(found):
         return problem("missing", f"there is no object {key}", status=404)
     headers = {"content-type": "application/octet-stream", "etag": found.httpEtag}
     return Response(found.body, headers=headers)
 
 
 def _head(found: Any) -> Response:
-    if not found:
+    if _absent(found):
         return Response(None, status=404)
     return Response(None, headers={"etag": found.httpEtag, "object-size": str(found.size)})
+
+
+def _absent(found: Any) -> bool:
+    # An object of size 0 is falsy on this side of the bridge.
+    return found is None or found is jsnull
 
 
 def _etagged(response: Response, found: Any) -> Response:
@@ -101,6 +106,11 @@ def _etagged(response: Response, found: Any) -> Response:
 
 def _facts(found: Any) -> dict[str, Any]:
     return {"size": found.size, "etag": found.etag, "uploaded": int(found.uploaded.getTime())}
+
+
+def _limit(query: dict[str, list[str]]) -> int:
+    asked = query.get("limit", [""])[0]
+    return min(int(asked), _PAGE) if asked.isdecimal() and int(asked) else _PAGE
 
 
 def _wrong_key(key: str) -> str | None:

@@ -1,0 +1,110 @@
+"""What is served on which side, and how the edge starts and ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.local_edge import local_edge
+
+PRIVATE = ["/v1/health", "/v1/batch", "/v1/objects", "/v1/objects/corpus/x", "/v1/objects?prefix="]
+
+
+def test_the_public_side_tells_that_it_is_up_and_nothing_more(edge):
+    assert httpx.get(f"{edge.public}/healthz", trust_env=False).text == "ok\n"
+    for method in ("GET", "POST", "PUT", "DELETE"):
+        for path in (*PRIVATE, "/", "/healthz/x"):
+            answer = httpx.request(method, f"{edge.public}{path}", trust_env=False)
+            assert answer.status_code == 404, (method, path)
+
+
+def test_the_private_side_serves_nothing_else(binding):
+    for path in ("/", "/healthz", "/v1", "/v1/objects/", "/batch"):
+        assert binding.http.get(path).status_code in {400, 404}, path
+    assert binding.http.get("/v1/batch").status_code == 404
+
+
+def test_a_caller_is_not_who_its_header_says(binding):
+    named = {"caller": "someone", "cf-container-id": "someone", "x-caller": "someone"}
+
+    health = binding.http.get("/v1/health", headers=named).json()
+
+    assert health["protocol"] == 1
+    assert health["caller"] is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_edge_ends_with_its_children_and_finds_its_state_again(tmp_path: Path, number: signal.Signals):
+    state = tmp_path / "state"
+    with local_edge(state) as first:
+        _send(first.private, "CREATE TABLE kept (a TEXT)")
+        httpx.put(f"{first.private}/v1/objects/corpus/kept", content=b"kept", trust_env=False)
+        children = _descendants(first.process.pid)
+        first.process.send_signal(number)
+        first.process.wait(timeout=15)
+
+    assert children
+    assert _all_gone(children)
+    with local_edge(state) as second:
+        assert second.operator == first.operator
+        assert _send(second.private, "SELECT count(*) AS n FROM kept") == [[0]]
+        assert httpx.get(f"{second.private}/v1/objects/corpus/kept", trust_env=False).content == b"kept"
+
+
+def test_an_edge_that_is_killed_takes_its_children_along(tmp_path: Path):
+    with local_edge(tmp_path / "state") as edge:
+        children = _descendants(edge.process.pid)
+        edge.process.kill()
+        edge.process.wait()
+
+        assert children
+        assert _all_gone(children)
+
+
+def _send(private: str, sql: str) -> list[list[object]]:
+    body = {"protocol": 1, "intent": "write", "statements": [{"sql": sql, "params": []}]}
+    answer = httpx.post(f"{private}/v1/batch", json=body, trust_env=False, timeout=30)
+    rows: list[list[object]] = answer.json()["results"][0]["rows"]
+    return rows
+
+
+def _descendants(pid: int) -> list[int]:
+    listed = [entry.name for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
+    parents: dict[int, list[int]] = {}
+    for name in listed:
+        try:
+            status = Path(f"/proc/{name}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents.setdefault(int(status[1]), []).append(int(name))
+    found, todo = [], [pid]
+    while todo:
+        below = parents.get(todo.pop(), [])
+        found += below
+        todo += below
+    return found
+
+
+def _all_gone(pids: list[int]) -> bool:
+    until = time.monotonic() + 10
+    while any(_alive(pid) for pid in pids):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

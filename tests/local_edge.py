@@ -1,0 +1,58 @@
+"""The local edge for tests: the real Worker in a process of its own, over a state folder, on free ports."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parent.parent
+READY = re.compile(r"ready public=(?P<public>\S+) private=(?P<private>\S+) operator=(?P<operator>\S+)\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A running edge: its two addresses, the operator's credential, and the process that serves it."""
+
+    public: str
+    private: str
+    operator: str
+    process: subprocess.Popen[str]
+
+
+@contextmanager
+def local_edge(state: Path, *, project: str = "contextful") -> Iterator[Edge]:
+    """Serve the state in `state` until the block ends."""
+    port, private = free_ports(2)
+    where = ["--port", str(port), "--private-port", str(private), "--state", str(state), "--project", project]
+    process = subprocess.Popen([ROOT / "scripts" / "edge", *where], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout
+        line = process.stdout.readline()
+        match = READY.fullmatch(line)
+        assert match, f"the edge said {line!r}; its log: {_log(state)}"
+        yield Edge(match["public"], match["private"], match["operator"], process)
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
+
+
+def free_ports(count: int) -> list[int]:
+    """`count` loopback ports that nobody listens on."""
+    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+def _log(state: Path) -> str:
+    log = state / "edge.log"
+    return log.read_text(encoding="utf-8")[-2000:] if log.exists() else "none"
