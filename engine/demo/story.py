@@ -132,7 +132,7 @@ def _resumed(manifest: Path, *, real_time: bool) -> dict[str, Any]:
 @contextmanager
 def _child(manifest: Path, *options: str, before: list[str] | None = None) -> Iterator[subprocess.Popen[str]]:
     """A process that runs the pipeline; whatever ends the block ends it."""
-    command = [sys.executable, "-m", "engine.demo.child", *(before or [])]
+    command = [sys.executable, "-m", "engine.cli.ahead", *(before or [])]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("CONTEXTFUL_")}
     with subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
         [*command, "pipeline", "run", "quakes", "--manifest", str(manifest), "--json", *options],

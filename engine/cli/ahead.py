@@ -1,4 +1,4 @@
-"""The demonstration's child process: the command line, by a clock that may stand ahead of the machine's."""
+"""The command line by a clock that may stand ahead of the machine's: the demonstration's second process."""
 
 from __future__ import annotations
 
