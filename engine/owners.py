@@ -159,8 +159,10 @@ class Owners:
         _, closed = self._db.run(call("release_owner", **attempt.columns, wake_at=wake_at), closing(run))
         return bool(closed)
 
-    def withdraw(self, owner: Owner, *, record: RunRow | None = None) -> RunRow | None:
+    def withdraw(self, owner: Owner, *, record: RunRow | None = None, also: Sequence[Call] = ()) -> RunRow | None:
         """Retire an owner no attempt holds; return the row of its waiting attempt, which is canceled with it.
+
+        `record` and the calls of `also` join the batch.
 
         Raise `Refused` when an attempt has taken the owner since it was read.
         """
@@ -170,6 +172,7 @@ class Owners:
             *((closing(canceled),) if canceled else ()),
             *self._journal.collection(owner.execution_id),
             *((inserting(record),) if record else ()),
+            *also,
             call("retire_owner", scope=owner.scope, execution_id=owner.execution_id),
         )
         self._journal.collect(owner.execution_id)

@@ -14,6 +14,7 @@ from engine.corpus import drop as corpus
 from engine.corpus.commit import Terms, reposition
 from engine.corpus.marker import Committer, Marker, history, tail
 from engine.errors import ExecutionPending, PositionSpelling
+from engine.pipeline.chunks import Chunk
 from engine.pipeline.reconcile import caching, reconciled, scope_of
 from engine.pipeline.sources import open_source
 from engine.sql import call
@@ -21,6 +22,7 @@ from engine.status import State
 
 if TYPE_CHECKING:
     from engine.host import Engine
+    from engine.owners import Owner
     from engine.pipeline.declaration import Table
 
 
@@ -53,9 +55,7 @@ def refuse_pending(engine: Engine, table: str) -> None:
     """Raise `ExecutionPending` naming the unfinished execution of `table`, if one stands."""
     owner = engine.owners.read(scope_of(table))
     if owner is not None:
-        alive = owner.lease_until > engine.profile.database.now()
-        state = State.RUNNING if alive else State.PENDING
-        raise ExecutionPending(scope=owner.scope, execution_id=owner.execution_id, state=str(state))
+        raise _pending(engine, owner)
 
 
 def parsed(table: Table, text: str, *, standing: Any) -> Any:
@@ -111,8 +111,22 @@ def reset(engine: Engine, table: Table, position: Any) -> Marker:
 
 
 def drop(engine: Engine, table: str) -> int:
-    """Delete every row and commit of `table` and forget its position; tell how many commits it had."""
+    """Delete every row and commit of `table`, forget its position and its backfills; tell how many commits it had.
+
+    Raise `ExecutionPending` while a run of it, or of a window of its history, is unfinished.
+    """
     refuse_pending(engine, table)
+    for owner in engine.owners.all():
+        chunk = Chunk.of(owner.scope)
+        if chunk and chunk.table == table:
+            raise _pending(engine, owner)
     commits = corpus.drop(engine.profile.objects, table)
-    engine.profile.database.run(call("forget_cursor", table_name=table))
+    forgotten = (call("forget_cursor", table_name=table), call("forget_chunks", table_name=table))
+    engine.profile.database.run(*forgotten)
     return commits
+
+
+def _pending(engine: Engine, owner: Owner) -> ExecutionPending:
+    alive = owner.lease_until > engine.profile.database.now()
+    state = State.RUNNING if alive else State.PENDING
+    return ExecutionPending(scope=owner.scope, execution_id=owner.execution_id, state=str(state))

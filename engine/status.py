@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from engine.clock import instant
+from engine.pipeline.chunks import Chunk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,6 +100,8 @@ def _next(owner: Owner, state: State, *, tables: Mapping[str, Table]) -> str:
     kind, _, name = owner.scope.partition(":")
     rewind = f"contextful run rewind {owner.execution_id} --reason TEXT"
     forced = rewind if owner.asked_pins else f"{rewind} --force"
+    if chunk := Chunk.of(owner.scope):
+        return _chunk_next(chunk, state, tables=tables)
     if kind != "table":
         return _host_next(owner, name, state, rewind=forced)
     table = tables.get(name)
@@ -112,6 +115,18 @@ def _next(owner: Owner, state: State, *, tables: Mapping[str, Table]) -> str:
     if table.content_hash != owner.plan_ref:
         return f"restore the declaration it was opened under and {run}, or {forced}"
     return run
+
+
+def _chunk_next(chunk: Chunk, state: State, *, tables: Mapping[str, Table]) -> str:
+    if state is State.RUNNING:
+        return "it is at work; its backfill ends it"
+    table = tables.get(chunk.table)
+    backfill = f"contextful pipeline backfill {table.pipeline_id if table else 'ID'} --table {chunk.table}"
+    bounds = f"--from {chunk.window.start} --to {chunk.window.end}"
+    again = (
+        "repeat the backfill it belongs to" if table else f"declare table {chunk.table} again and repeat its backfill"
+    )
+    return f"{again}, or {backfill} {bounds} --rewind --reason TEXT --force"
 
 
 def _host_next(owner: Owner, name: str, state: State, *, rewind: str) -> str:

@@ -23,6 +23,7 @@ GROUPS: Final = {
             "list": "pipeline:show",
             "preview": "preview:preview",
             "run": "pipeline_run:run",
+            "backfill": "backfill:backfill",
             "reset": "reset:reset",
             "apply": "apply:apply",
         },

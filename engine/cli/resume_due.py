@@ -138,12 +138,15 @@ def _tell(beat: Beat, waits: Waits) -> None:
 
 
 def _line(due: Due, *, now: int) -> str:
+    from engine.pipeline.chunks import Chunk
+
     when = instant(due.wake_at)
     if due.wake_at > now:
         return f"{due.scope} waits until {when}"
     if due.table:
         return f"{due.scope} is due since {when} and was not resumed: contextful status says what moves it on"
-    return f"{due.scope} is due since {when}: run the program that opens it"
+    again = "repeat its backfill" if Chunk.of(due.scope) else "run the program that opens it"
+    return f"{due.scope} is due since {when}: {again}"
 
 
 def _shown(due: Due, *, now: int) -> dict[str, Any]:

@@ -65,6 +65,10 @@ class ExecutionPinMismatch(NamedError, Permanent):
         names = [name for name in sorted({*pinned, *asked}) if pinned.get(name) != asked.get(name)]
         self.differs = ", ".join(names)
         super().__post_init__()
+        if window := _rewind_of_window(self.scope):
+            self.remedy = (
+                f"restore the recorded build and resume it to completion, or give its recorded work up: {window}"
+            )
 
 
 @named
@@ -72,8 +76,14 @@ class ExecutionRewindNotPending(NamedError, Permanent):
     """No pending host or table owner holds that execution (run.own.rewind-not-pending)."""
 
     execution_id: str
-    says = "no pending owner holds execution {execution_id}"
+    scope: str | None = None
+    says = "no pending table or host owner holds execution {execution_id}"
     remedy = "contextful status lists what is pending"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if window := _rewind_of_window(self.scope or ""):
+            self.remedy = f"it is a chunk's, which is retired with its window: {window}"
 
 
 @named
@@ -110,6 +120,13 @@ class ExecutionPending(NamedError, Permanent):
         "contextful run rewind {execution_id} --reason TEXT --force"
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if window := _rewind_of_window(self.scope):
+            self.remedy = (
+                f"finish it with its contextful pipeline backfill, or give its recorded work up: {window} --force"
+            )
+
 
 @named
 class AdmittedOwnerMutation(NamedError, Permanent):
@@ -118,6 +135,16 @@ class AdmittedOwnerMutation(NamedError, Permanent):
     scope: str
     says = "the running callback is admitted by {scope} and cannot move it"
     remedy = "do that after the callback has returned"
+
+
+def _rewind_of_window(scope: str) -> str | None:
+    """The command that gives the work of a chunk's owner up; None of an owner of another kind."""
+    kind, _, rest = scope.partition(":")
+    table, _, window = rest.partition(":")
+    start, _, end = window.partition("..")
+    if kind != "chunk":
+        return None
+    return f"contextful pipeline backfill ID --table {table} --from {start} --to {end} --rewind --reason TEXT"
 
 
 def _pins(value: Any, *, path: str = "") -> dict[str, Any]:

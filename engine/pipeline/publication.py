@@ -40,7 +40,8 @@ class Publication:
     """The commits of one run of `table`, made of what `stage` holds.
 
     `base` is the newest marker known, `pulls` how many pulls of the execution have landed; `rows` and `bytes` are what
-    this run's commits carried (run.own.checkpoint-landed).
+    this run's commits carried (run.own.checkpoint-landed). What is published `whole` has no checkpoint, since no
+    position says where it would go on (run.own.checkpoint-scope).
     """
 
     engine: Engine
@@ -52,12 +53,15 @@ class Publication:
     pulls: int = 0
     rows: int = 0
     bytes: int = 0
+    whole: bool = False
     _ordinal: int = 0
     _commits: int = 0
+    _earliest: int = 0
 
     def resume(self) -> None:
         """Go on where the earlier commits of the execution ended, if an earlier attempt or life made any."""
         earlier = own_commits(self.engine, self.table.name, self.base, held=self.held) if self.held.resumed else []
+        self._earliest = earlier[0].seq if earlier else 0
         for marker in earlier:
             if marker.by.run_id == self.held.attempt.run_id:
                 self._count(marker)
@@ -82,7 +86,7 @@ class Publication:
         """
         limits, lowest = self.engine.settings.limits, landing.meta.clocks[0] if landing.meta.clocks else None
         reached = due(limits, staged=self.stage.size, following=size, frontier=landing.before, lowest=lowest)
-        if reached and position_addressed(self.table, self.source):
+        if reached and not self.whole and position_addressed(self.table, self.source):
             self._checkpoint(landing)
         staged = self.stage.size + size
         if staged > limits.staged:
@@ -123,7 +127,7 @@ class Publication:
             stage=self.stage,
             now=self.engine.profile.database.now,
             check_owner=lambda: self.engine.owners.check(self.held.attempt),
-            hint=self.base.seq if self.base else 0,
+            hint=self._earliest or (self.base.seq if self.base else 0),
         )
         ours, theirs = terms.by, done.marker.by
         alike = (ours.final, ours.pulls) == (theirs.final, theirs.pulls) or (ours.final and theirs.final)

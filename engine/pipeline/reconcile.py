@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine.corpus.marker import find, history
 from engine.errors import Refused
@@ -50,9 +50,14 @@ def own_commits(engine: Engine, table: str, base: Marker | None, *, held: Held) 
     """The commits that the execution `held` has made so far, oldest first; `base` is the table's newest marker."""
     owner = engine.owners.read(held.attempt.scope)
     opened = owner.opened_at if owner else 0
+    return commits_of(engine, table, base, execution_id=held.attempt.execution_id, opened_at=opened)
+
+
+def commits_of(engine: Engine, table: str, base: Marker | None, *, execution_id: str, opened_at: int) -> list[Marker]:
+    """The commits of an execution opened at `opened_at`, oldest first; `base` is the table's newest marker."""
     found, marker = [], base
-    while marker is not None and marker.committed_at >= opened:
-        if marker.by.execution_id == held.attempt.execution_id:
+    while marker is not None and marker.committed_at >= opened_at:
+        if marker.by.execution_id == execution_id:
             found.append(marker)
         marker = find(engine.profile.objects, table, marker.seq - 1)
     return found[::-1]
@@ -65,14 +70,16 @@ def scope_of(table: str) -> str:
 
 def caching(table: str, marker: Marker) -> Call:
     """Return the statement that caches `marker` as the table's newest position."""
-    return call(
-        "cache_position",
-        table_name=table,
-        seq=marker.seq,
-        commit_id=marker.by.commit_id,
-        kind=marker.cursor_kind,
-        position=None if marker.position is None else canonical_json(marker.position),
-    )
+    return call("cache_position", **_cached(table, marker))
+
+
+def caching_behind(table: str, marker: Marker) -> Call:
+    """Return the statement that caches `marker` where all before it are cached.
+
+    A commit of another scope's than the live table's must not hide the one of a live run that died on its way to
+    retire its owner.
+    """
+    return call("cache_following", **_cached(table, marker))
 
 
 def _since(engine: Engine, table: str, cached: int, *, execution_id: str | None) -> tuple[Marker | None, Marker | None]:
@@ -86,3 +93,13 @@ def _since(engine: Engine, table: str, cached: int, *, execution_id: str | None)
     if newest is None and cached > 1:
         return _since(engine, table, 0, execution_id=execution_id)
     return newest, own
+
+
+def _cached(table: str, marker: Marker) -> dict[str, Any]:
+    return {
+        "table_name": table,
+        "seq": marker.seq,
+        "commit_id": marker.by.commit_id,
+        "kind": marker.cursor_kind,
+        "position": None if marker.position is None else canonical_json(marker.position),
+    }

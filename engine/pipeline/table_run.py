@@ -39,9 +39,11 @@ if TYPE_CHECKING:
     from engine.corpus.marker import Marker
     from engine.execution.held import Held
     from engine.host import Engine
+    from engine.pipeline.chunks import Window
     from engine.pipeline.declaration import Table
     from engine.pipeline.source import Secrets
     from engine.pipeline.walk import Landing
+    from engine.ports import Call
     from engine.runs import RunRow
 
 
@@ -80,6 +82,8 @@ class TableRun:
         self._watcher = watcher
         self._source = open_source(table)
         self._protection = Protection.of(table, self._source, pepper=engine.settings.pepper)
+        self._scope = scope_of(table.name)
+        self._window: Window | None = None
         self._kind = cursors.kind_of(incremental=table.incremental, declared=self._source.cursor_kind)
 
     def run(self, run_id: str, *, fire_id: str, landed: Marker | None = None) -> RunRow:
@@ -92,12 +96,6 @@ class TableRun:
         table, engine = self._table, self._engine
         stored = self._position_of(reconciled(engine, table.name))
         self._floor(stored)
-        pins = Pins(
-            table.content_hash,
-            identities=self._protection.identities,
-            connector=self._source.connector,
-            input_hash=canonical_json(stored),
-        )
         run = engine.new_run(
             run_id,
             plan_ref=table.content_hash,
@@ -105,8 +103,9 @@ class TableRun:
             fire_id=fire_id,
             pipeline_id=table.pipeline_id,
             table=table.name,
+            chunk=self._window.text if self._window else None,
         )
-        held = engine.hold(scope_of(table.name), pins, run=run)
+        held = engine.hold(self._scope, self._pins(stored), run=run)
         self._watcher.opened(held.run)
         if landed is not None:
             return self._credited(held, landed)
@@ -138,8 +137,9 @@ class TableRun:
         scratch = self._engine.profile.scratch
         stage = Stage(scratch, run_id=held.attempt.run_id, table=self._table.name, standing=standing)
         publication = Publication(self._engine, self._table, self._source, held, stage, base)
+        publication.whole = self._window is not None
         publication.resume()
-        walk.first = publication.pulls
+        walk.first, walk.window = publication.pulls, self._window
         walk.pace = paced(self._engine.profile.database, self._table.meter)
         return walk, publication
 
@@ -155,6 +155,14 @@ class TableRun:
             return self._park(walk, publication, progress, wait)
         except Exception as raised:  # every failure past run open is recorded on its row
             return self._fail(walk, publication, progress, failure=failure_of(raised))
+
+    def _pins(self, stored: Any) -> Pins:
+        return Pins(
+            self._table.content_hash,
+            identities=self._protection.identities,
+            connector=self._source.connector,
+            input_hash=canonical_json(stored),
+        )
 
     def _position_of(self, marker: Marker | None) -> Any:
         return marker.position if marker else None
@@ -195,9 +203,13 @@ class TableRun:
             marker = publication.publish(position=self._position(walk, progress), pulls=walk.first + progress.batches)
         held = publication.held
         row = replace(held.ended(RunStatus.SUCCESS), **self._counts(walk, progress), **publication.landed)
-        held.retire(row, also=() if marker is None else (caching(self._table.name, marker),))
+        held.retire(row, also=self._settling(held, marker))
         publication.stage.discard()
         return held.run
+
+    def _settling(self, held: Held, marker: Marker | None) -> tuple[Call, ...]:  # noqa: ARG002 - a chunk's names its attempt
+        """What joins the batch that retires the owner of `held`, whose commit is `marker`."""
+        return () if marker is None else (caching(self._table.name, marker),)
 
     def _position(self, walk: Walk, progress: _Progress) -> Any:
         """The position to commit: the frontier of a watermark, else what the source's last pull carried."""

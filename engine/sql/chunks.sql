@@ -52,3 +52,6 @@ UPDATE chunks SET attempts = attempts + CASE WHEN plan_id = :plan_id THEN 1 ELSE
 -- name: unplan_chunks, durable
 -- What a rewind gives up stays in its plan and is asked for afresh.
 UPDATE chunks SET state = 'pending' WHERE scope = :scope AND state = 'running';
+
+-- name: forget_chunks, durable
+DELETE FROM chunks WHERE table_name = :table_name;
