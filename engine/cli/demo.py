@@ -1,6 +1,8 @@
 """`contextful demo`: see a run killed and resumed, in one screen."""
 
 import shlex
+import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -23,8 +25,9 @@ twice     {repeated} asked for again after being recorded; only the one in fligh
 verdict   {verdict} ({seconds} s)
 
 try next
-  contextful read "SELECT place, mag FROM quakes ORDER BY mag DESC LIMIT 5" {where}
-  contextful run list {where}
+  cd {folder}
+  {program} read "SELECT place, mag FROM quakes ORDER BY mag DESC LIMIT 5"
+  {program} run list
 """
 
 if TYPE_CHECKING:
@@ -96,7 +99,8 @@ def _print(story: "Story", *, real_time: bool) -> None:
         "repeated": output.counted(story.repeated, "page"),
         "verdict": "nothing was lost and nothing came twice" if story.holds else "THIS IS WRONG: please report it",
         "seconds": f"{story.seconds:.1f}",
-        "where": f"--manifest {shlex.quote(str(story.manifest))}",
+        "folder": shlex.quote(str(story.manifest.parent)),
+        "program": _program(),
     }
     for line in SCREEN.splitlines():
         output.text(line.format_map(told))
@@ -109,3 +113,8 @@ def _asked(asked: "tuple[Asked, ...]") -> str:
     notes = [*([f"{throttled} told to wait"] if throttled else []), *([f"{cut} cut off half way"] if cut else [])]
     rows = sum(one.rows for one in asked)
     return f"{pages} ({rows:,} rows){''.join(f', {note}' for note in notes)}"
+
+
+def _program() -> str:
+    """How a person at this shell calls the command line: by its name where the shell finds it."""
+    return "contextful" if shutil.which("contextful") else shlex.quote(str(Path(sys.argv[0]).absolute()))
