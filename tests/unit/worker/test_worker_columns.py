@@ -26,9 +26,11 @@ def test_every_statement_that_reads_is_known_to(statement):
 
 @pytest.mark.parametrize(
     "text",
-    ["SELECT 1 AS a, 2 AS b", "SELECT a.x, b.y FROM a, b", "SELECT count(*), max(x) FROM t", "SELECT (SELECT a, a) AS x",
+    ["SELECT 1 AS a, 2 AS b", "SELECT a.x, b.y FROM a, b", "SELECT count(*), max(x) FROM t",
+     "SELECT (SELECT a, a) AS x",
      "SELECT CASE WHEN 1 THEN 2 END, CASE WHEN 3 THEN 4 END AS z", "SELECT 'a, a' AS x, ',' AS y",
-     "DELETE FROM t", "INSERT INTO t SELECT a, a FROM u", "SELECT a FROM t UNION SELECT a FROM u", "CREATE TABLE t (a, b)",
+     "DELETE FROM t",
+     "INSERT INTO t SELECT a, a FROM u", "SELECT a FROM t UNION SELECT a FROM u", "CREATE TABLE t (a, b)",
      "SELECT a /* , a */ FROM t -- , a", "SELECT DISTINCT a, b FROM t", "SELECT x + a, y + a FROM t"],
 )  # fmt: skip
 def test_columns_with_names_of_their_own_pass(text: str):
