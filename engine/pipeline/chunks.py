@@ -105,6 +105,11 @@ class Span:
     window: Window
     every: int
 
+    @property
+    def asked(self) -> list[Any]:
+        """What tells spans apart: a date and its first instant are one, whatever has been learned of the clock."""
+        return [_moment(self.window.start), _moment(self.window.end), self.every]
+
     def windows(self) -> Iterator[Window]:
         """The half-open windows that make up the span, in order; the last ends where the span does."""
         start, last = self.window.start, _rank(self.window.end)

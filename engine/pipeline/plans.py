@@ -92,7 +92,7 @@ def unplanning(scope: str) -> Call:
 
 def plan_of(table: Table, span: Span) -> str:
     """The id of the plan that covers `span`."""
-    asked = canonical_json([span.window.start, span.window.end, span.every])
+    asked = canonical_json(span.asked)
     return f"b-{domain_hash('contextful.backfill', table.pipeline_id, table.name, asked)[:24]}"
 
 

@@ -174,7 +174,7 @@ def test_a_live_run_before_during_and_after_is_not_moved(archive: Archive) -> No
     newest = archive.past.rows[-1]["at"]
     archive.live()
     assert archive.shop.marker().position == {"field": "at", "at": newest}
-    landed = []
+    landed: list[int] = []
 
     def live_run_in_the_third_window(since: Any, page: int) -> None:
         if since == day(3) and page == 1 and not landed:
@@ -561,17 +561,17 @@ def test_a_rewind_by_execution_refuses_a_chunk_and_names_its_windows(archive: Ar
 def test_a_rewind_of_a_window_refuses_what_a_repeat_would_resume_and_what_is_alive(archive: Archive) -> None:
     archive.past.failures[day(2)] = Permanent("gone")
     archive.backfill()
-    engine, asked = archive.shop.store.here, {"reason": "no", "pipelines": {}}
+    engine, everything = archive.shop.store.here, Window(day(1), day(6))
 
     with pytest.raises(ExecutionRewindPlanCurrent):
-        rewind_window(engine, "orders", Window(day(1), day(6)), **asked)
+        rewind_window(engine, "orders", everything, reason="no", pipelines={})
 
     refusals: list[str] = []
 
     def rewinds(since: Any, page: int) -> None:
         if (since, page) == (day(2), 1):
             with pytest.raises(ExecutionRewindUnsafe):
-                rewind_window(engine, "orders", Window(day(1), day(6)), force=True, **asked)
+                rewind_window(engine, "orders", everything, reason="no", pipelines={}, force=True)
             refusals.append(since)
 
     archive.past.before = rewinds

@@ -73,6 +73,7 @@ MOVES = {
                    'write_mode = "replace"'),
     "incremental": ('"updated_at"', '"changed_at"'),
     "since_param": ('"since"', '"after"'),
+    "until_param": ('since_param = "since"', 'since_param = "since"\nuntil_param = "before"'),
     "lateness": ('"5m"', '"6m"'),
     "skip_unchanged": (
         'incremental = "updated_at"\nsince_param = "since"\nallowed_lateness = "5m"\nskip_unchanged = false',

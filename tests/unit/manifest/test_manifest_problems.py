@@ -161,6 +161,8 @@ BAD = {
         IN_TABLE + "incremental", "_ingested_at", "of the source"),
     "since_param alone": (table('since_param = "since"'),
         IN_TABLE + "since_param", "without incremental", "beside incremental"),
+    "until_param alone": (table('until_param = "until"'),
+        IN_TABLE + "until_param", "without incremental", "beside incremental"),
     "lateness alone": (table('allowed_lateness = "5m"'),
         IN_TABLE + "allowed_lateness", "without incremental", "beside"),
     "lateness of numbers": (
