@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from edge_stage import stage
+from edge_stage import ENTRY, stage
 from edge_tools import ROOT, VENDORED, Tools, tools
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def main() -> int:
     credential = _credential(asked.state)
     with (
         tempfile.TemporaryDirectory(prefix="contextful-edge-") as folder,
-        _host(asked, tools(), stage(Path(folder) / "worker"), credential) as host,
+        _host(asked, tools(), stage(Path(folder) / "worker", entry=asked.entry), credential) as host,
     ):
         if not _answers(host, asked.private_port):
             print(f"the Worker does not answer; its log is {_log(asked.state)}", file=sys.stderr)
@@ -60,6 +60,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--private-port", type=int, default=8788, help="loopback port of the private binding (8788)")
     parser.add_argument("--state", type=Path, default=Path(".contextful/edge"), help="folder that keeps D1 and R2")
     parser.add_argument("--project", default="contextful", help="names the database and the bucket in it")
+    parser.add_argument("--entry", type=Path, default=ENTRY, help="another main module, for tests of the Worker")
     asked = parser.parse_args()
     asked.state = asked.state.resolve()
     return asked
@@ -110,7 +111,7 @@ def _host(
         "project": asked.project,
         "date": DATE,
         "bindings": {"OPERATOR_CREDENTIAL": credential, "PROJECT": asked.project},
-        "objects": {},
+        "objects": {"ENGINE": {"className": "EngineContainer", "useSQLite": True}},
     }
     environment = {**programs.environment, "CONTEXTFUL_EDGE": json.dumps(settings)}
     with _log(asked.state).open("ab") as log:

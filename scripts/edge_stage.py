@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Lays out in build/worker exactly the modules the Worker runs; wrangler attaches whatever lies there.
 
-Standard library only, since wrangler runs it before a deployment.
+Before a deployment wrangler runs this; the SDK comes to lie beside it then too, in python_modules.
 """
 
 from __future__ import annotations
@@ -9,16 +9,18 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from edge_tools import vendor
+
 ROOT = Path(__file__).resolve().parent.parent
 STAGE = ROOT / "build" / "worker"
 ENTRY = ROOT / "worker" / "entry.py"
 
 
-def stage(into: Path = STAGE) -> Path:
-    """Fill `into` afresh and return it: `entry.py` on top, the package `worker` beside it."""
+def stage(into: Path = STAGE, *, entry: Path = ENTRY) -> Path:
+    """Fill `into` afresh and return it: `entry` as `entry.py` on top, the package `worker` beside it."""
     shutil.rmtree(into, ignore_errors=True)
     (into / "worker").mkdir(parents=True)
-    shutil.copy(ENTRY, into / "entry.py")
+    shutil.copy(entry, into / "entry.py")
     for source in sorted((ROOT / "worker").glob("*.py")):
         if source != ENTRY:
             shutil.copy(source, into / "worker" / source.name)
@@ -26,4 +28,5 @@ def stage(into: Path = STAGE) -> Path:
 
 
 if __name__ == "__main__":
+    vendor()
     stage()

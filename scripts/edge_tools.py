@@ -22,6 +22,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 BUILD: Final = ROOT / "build" / "edge"
 PACKAGES: Final = ROOT / "node_modules"
 VENDORED: Final = ROOT / "python_modules"
+SDK: Final = ROOT / "worker" / "requirements.lock"
 
 _LAUNCHER: Final = """#!/bin/sh
 verb=$1
@@ -51,7 +52,7 @@ def tools() -> Tools:
     node = _node()
     with _alone():
         _once(PACKAGES, ROOT / "package-lock.json", lambda: _npm_ci(node))
-        _once(VENDORED, ROOT / "worker" / "requirements.lock", _vendor)
+        _once(VENDORED, SDK, _vendor)
         folder = bundle(PACKAGES / "pyodide", into=BUILD)
         launcher = BUILD / "workerd"
         text = _LAUNCHER.format(workerd=_workerd(), bundle=folder)
@@ -59,6 +60,13 @@ def tools() -> Tools:
             launcher.write_text(text, encoding="utf-8")
             launcher.chmod(0o755)
     return Tools(node, launcher)
+
+
+def vendor() -> None:
+    """Install the Worker's SDK where wrangler looks for it."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with _alone():
+        _once(VENDORED, SDK, _vendor)
 
 
 def _node() -> Path:
@@ -84,7 +92,7 @@ def _npm_ci(node: Path) -> None:
 
 def _vendor() -> None:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
-    lock = ["--no-deps", "--require-hashes", "-r", str(ROOT / "worker" / "requirements.lock")]
+    lock = ["--no-deps", "--require-hashes", "-r", str(SDK)]
     subprocess.run([*pip, "--upgrade", "--target", str(VENDORED), *lock], check=True)
 
 

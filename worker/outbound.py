@@ -12,12 +12,14 @@ from workers import WorkerEntrypoint, python_to_rpc
 from worker import objects
 from worker.answers import answer, problem
 from worker.batches import AnswerNotExact, StatementFailed, run
+from worker.life import Hearing
 from worker.requests import PROTOCOL, OtherProtocol, Unacceptable, batch
 
 if TYPE_CHECKING:
     from workers import Request, Response
 
 _OBJECTS = "/v1/objects/"
+_hearing = Hearing()
 
 
 class Outbound(WorkerEntrypoint):
@@ -25,6 +27,7 @@ class Outbound(WorkerEntrypoint):
 
     async def fetch(self, request: Request) -> Response:
         """Answer one request of the engine."""
+        self._hear()
         address = urlsplit(request.url)
         version = address.path.split("/")[1]
         if version != f"v{PROTOCOL}" and version[:1] == "v" and version[1:].isdecimal():
@@ -39,6 +42,11 @@ class Outbound(WorkerEntrypoint):
             case method, path if path.startswith(_OBJECTS):
                 return await objects.served(self._bucket, method, unquote(path.removeprefix(_OBJECTS)), request)
         return problem("unknown", f"nothing is served at {request.method} {address.path}", status=404)
+
+    def _hear(self) -> None:
+        caller = _caller(self.ctx)
+        if caller and _hearing.due(caller, now=_now()):
+            self.ctx.waitUntil(self.env.ENGINE.getByName(caller).heard())
 
     @property
     def _database(self) -> Any:
