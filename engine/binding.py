@@ -1,0 +1,98 @@
+"""Requests to the Worker's private binding: what is sent again, what never is (run.journal.d1-transport).
+
+ask  ──no answer──▶ again over a fresh connection, 3 attempts in all ──▶ StorageBindingUnavailable
+tell ──no answer──▶ StorageBindingUnavailable: it may have been applied
+both ──an answer, be it an error──▶ that is the answer
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import httpx
+
+from engine.deadline import BoundedTransport, deadline
+from engine.errors import StorageBindingUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ATTEMPTS: Final = 3
+"""How often a request is sent that may be sent again."""
+
+_NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout)
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds: an attempt that may be repeated takes at most `read_s`, one that may not `write_s`.
+
+    `pause_s` lies before the second attempt, and twice that before the third.
+    """
+
+    read_s: float = 15
+    write_s: float = 45
+    pause_s: float = 0.25
+
+
+class Exchange:
+    """HTTP with the binding at `url`. Nothing of the environment diverts it: no proxy, no credential file."""
+
+    def __init__(self, url: str, *, patience: Patience | None = None) -> None:
+        self.url = url.rstrip("/")
+        self._patience = patience or Patience()
+        self._kept = _client(kept=8)
+        self._fresh = _client(kept=0)
+
+    def ask(
+        self, method: str, path: str, *, content: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> httpx.Response:
+        """Send what is harmless to repeat until an answer comes, be it an error.
+
+        Raise `StorageBindingUnavailable` when every attempt stayed without one.
+        """
+        pause_s = self._patience.pause_s
+        for client in (self._kept, *[self._fresh] * (ATTEMPTS - 2)):
+            with suppress(httpx.TransportError):
+                return self._send(client, method, path, content, headers, seconds=self._patience.read_s)
+            time.sleep(pause_s)
+            pause_s *= 2
+        try:
+            return self._send(self._fresh, method, path, content, headers, seconds=self._patience.read_s)
+        except httpx.TransportError as lost:
+            raise self._unavailable(lost, applied=False) from lost
+
+    def tell(
+        self, method: str, path: str, *, content: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> httpx.Response:
+        """Send once, over a connection of its own: one that was kept may be dead without anyone having noticed.
+
+        Raise `StorageBindingUnavailable`, its `applied` None where the outcome is unknown.
+        """
+        try:
+            return self._send(self._fresh, method, path, content, headers, seconds=self._patience.write_s)
+        except httpx.TransportError as lost:
+            raise self._unavailable(lost, applied=False if isinstance(lost, _NOT_SENT) else None) from lost
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._kept.close()
+        self._fresh.close()
+
+    def _send(
+        self, client: httpx.Client, method: str, path: str, content: bytes | None,
+        headers: Mapping[str, str] | None, *, seconds: float,
+    ) -> httpx.Response:  # fmt: skip
+        with deadline(seconds):
+            return client.request(method, self.url + path, headers=dict(headers or {}), content=content)
+
+    def _unavailable(self, lost: Exception, *, applied: bool | None) -> StorageBindingUnavailable:
+        reason = f"{type(lost).__name__} {lost}".strip()
+        return StorageBindingUnavailable(place=self.url, reason=reason, applied=applied)
+
+
+def _client(*, kept: int) -> httpx.Client:
+    return httpx.Client(transport=BoundedTransport(kept=kept), trust_env=False, timeout=None)  # noqa: S113 - see deadline
