@@ -22,6 +22,7 @@ from engine.errors import (
     RateLimited,
 )
 from engine.pipeline.backfill import Backfill, Backfilled, Chunked
+from engine.pipeline.checkpoints import Limits
 from engine.pipeline.chunks import Chunk, Window
 from engine.pipeline.declaration import Pipeline
 from engine.pipeline.plans import ChunkState, Plans, plan_of
@@ -296,10 +297,8 @@ def test_a_crash_in_the_middle_of_a_chunk_lands_every_row_once_and_asks_no_done_
     assert archive.shop.ids() == archive.ids
 
 
-@pytest.mark.clause("run.own.marker-reconciles")
-def test_a_chunk_that_died_between_its_commit_and_its_retirement_is_done_without_being_asked_again(
-    archive: Archive, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def died_behind_its_third_commit(archive: Archive, clock: SettableClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Backfill until the third chunk has committed and not retired; a live run then commits behind it."""
     dead = archive.shop.store.stalled()
     retire = dead.owners.retire
 
@@ -311,16 +310,46 @@ def test_a_chunk_that_died_between_its_commit_and_its_retirement_is_done_without
     monkeypatch.setattr(dead.owners, "retire", dies)
     with pytest.raises(Died):
         archive.backfill(engine=dead)
-    # A live run that commits meanwhile must not hide the chunk's commit.
     archive.live(engine=archive.shop.store.engine())
     clock.advance(LEASE + 1_000)
     archive.past.asked.clear()
 
+
+@pytest.mark.clause("run.own.marker-reconciles")
+def test_a_chunk_that_died_between_its_commit_and_its_retirement_is_done_without_a_run(
+    archive: Archive, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    died_behind_its_third_commit(archive, clock, monkeypatch)
+
     ended = archive.backfill(engine=archive.shop.store.engine())
 
     assert (ended.exit_code, ended.done) == (0, 5)
+    assert (ended.chunks[2].run, ended.chunks[2].rows) == (None, 2)
     assert archive.past.windows == [day(4), day(5)]
     assert sorted(archive.shop.ids()) == sorted(archive.ids * 2)
+
+
+@pytest.mark.clause("run.own.marker-reconciles")
+def test_a_chunk_whose_attempt_committed_after_it_was_looked_at_lands_no_row_again(
+    archive: Archive, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    died_behind_its_third_commit(archive, clock, monkeypatch)
+    monkeypatch.setattr("engine.pipeline.backfill.settled", lambda *_: None)
+
+    ended = archive.backfill(engine=archive.shop.store.engine())
+
+    assert (ended.exit_code, ended.done) == (0, 5)
+    assert sorted(archive.shop.ids()) == sorted(archive.ids * 2)
+
+
+@pytest.mark.clause("run.own.checkpoint-scope")
+def test_a_chunk_commits_once_however_much_it_stages(archive: Archive) -> None:
+    engine = archive.shop.store.engine()
+    engine.settings = replace(engine.settings, limits=Limits(checkpoint=1))
+
+    ended = archive.backfill(day(1), day(6), every="5d", engine=engine)
+
+    assert (ended.exit_code, archive.shop.marker().seq, archive.shop.marker().rows) == (0, 1, 10)
 
 
 @pytest.mark.clause("run.own.marker-reconciles")
