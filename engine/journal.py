@@ -119,13 +119,8 @@ class SqlJournal:
         return [digest for (digest,) in self._db.run(call("unreferenced_blobs", older_than=older_than))[0]]
 
     def sweep(self, *, older_than: int) -> list[str]:
-        """Doom what nothing references, delete the contents, forget the doomed (run.journal.blob-sweep)."""
-        _, doomed = self._db.run(call("doom_blobs", older_than=older_than), call("doomed_blobs"))
-        digests = [digest for digest, _ in doomed]
-        self._blobs.delete(digests)
-        if doomed:
-            self._db.run(*(call("forget_doomed", digest=digest, doomed_at=at) for digest, at in doomed))
-        return digests
+        """Let the blobs go that nothing references (run.journal.blob-sweep)."""
+        return self._blobs.sweep(older_than=older_than)
 
     def place(self, value: bytes) -> dict[str, bytes | str | int | None]:
         """The columns that hold `value`: itself up to the cutoff, past it a blob's digest (run.journal.one-cutoff)."""

@@ -131,8 +131,11 @@ class Blobs(Protocol):
     def get(self, reference: BlobRef) -> bytes:
         """The content, its digest verified. Raise `BlobMissing` when it is not there whole."""
 
-    def delete(self, digests: Iterable[str]) -> None:
-        """Delete the contents a sweep has doomed, if they are still doomed."""
+    def sweep(self, *, older_than: int) -> list[str]:
+        """Doom what nothing references and nobody used since the instant `older_than`, delete it, and name it.
+
+        A doomed content takes no new reference: who puts it again waits or writes it anew (run.journal.blob-sweep).
+        """
 
 
 class Objects(Protocol):

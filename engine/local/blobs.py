@@ -11,8 +11,6 @@ from engine.shapes import BlobRef
 from engine.sql import call
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from engine.ports import Database
 
 
@@ -43,7 +41,10 @@ class SqliteBlobs:
             raise BlobMissing(reference=reference)
         return bytes(rows[0][0])
 
-    def delete(self, digests: Iterable[str]) -> None:
-        """Delete every doomed content: the mark is in the same file, so no list is needed."""
-        if digests:
+    def sweep(self, *, older_than: int) -> list[str]:
+        """Doom, delete every doomed content, forget the doomed: the mark is in the same file as the contents."""
+        _, doomed = self._db.run(call("doom_blobs", older_than=older_than), call("doomed_blobs"))
+        if doomed:
             self._db.run(call("delete_doomed_contents"))
+            self._db.run(*(call("forget_doomed", digest=digest, doomed_at=at) for digest, at in doomed))
+        return [digest for digest, _ in doomed]

@@ -52,3 +52,20 @@ DELETE FROM blob_contents WHERE digest IN (SELECT digest FROM blobs WHERE doomed
 -- Only the doom whose content was deleted: a sweeper that stalled must not forget a later one, whose content still lies
 -- there. Between two dooms of a digest lies the grace, so their instants differ.
 DELETE FROM blobs WHERE digest = :digest AND doomed_at = :doomed_at;
+
+-- name: hold_blob, durable
+-- For contents that lie in a bucket. A doom that is older than any deletion under it can be is taken back: no sweeper
+-- will act on it any more, so the writer writes the content anew.
+INSERT INTO blobs (digest, bytes, stored_at) VALUES (:digest, :bytes, :now)
+ON CONFLICT (digest) DO UPDATE SET stored_at = excluded.stored_at, doomed_at = NULL
+ WHERE blobs.doomed_at IS NULL OR blobs.doomed_at < :now - :kept
+RETURNING digest;
+
+-- name: doom_for_deletion, durable
+-- Answers exactly what this call dooms, for its caller alone to delete: a fresh doom, or one whose sweeper never came
+-- back for as long as a doom is kept.
+UPDATE blobs SET doomed_at = :now
+ WHERE (doomed_at < :now - :kept OR (doomed_at IS NULL AND stored_at < :older_than))
+   AND digest NOT IN (SELECT digest FROM journal WHERE digest IS NOT NULL)
+   AND digest NOT IN (SELECT digest FROM awakeables WHERE digest IS NOT NULL AND state = 'pending')
+RETURNING digest, doomed_at;
