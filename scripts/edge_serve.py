@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 import urllib.error
 import urllib.request
 from contextlib import contextmanager, suppress
@@ -29,7 +30,7 @@ READY_S: Final = 90
 """How long the Worker may take to answer; it takes a few seconds."""
 
 GRACE_S: Final = 5
-DATE: Final = "2026-11-17"
+DEPLOYED: Final = tomllib.loads((ROOT / "wrangler.toml").read_text(encoding="utf-8"))
 
 
 def main() -> int:
@@ -109,8 +110,8 @@ def _host(
         "port": asked.port,
         "privatePort": asked.private_port,
         "project": asked.project,
-        "date": DATE,
-        "bindings": {"OPERATOR_CREDENTIAL": credential, "PROJECT": asked.project},
+        "date": DEPLOYED["compatibility_date"],
+        "bindings": {**DEPLOYED["vars"], "OPERATOR_CREDENTIAL": credential, "PROJECT": asked.project},
         "objects": {"ENGINE": {"className": "EngineContainer", "useSQLite": True}},
     }
     environment = {**programs.environment, "CONTEXTFUL_EDGE": json.dumps(settings)}

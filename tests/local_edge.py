@@ -28,10 +28,12 @@ class Edge:
 
 
 @contextmanager
-def local_edge(state: Path, *, project: str = "contextful") -> Iterator[Edge]:
-    """Serve the state in `state` until the block ends."""
+def local_edge(state: Path, *, project: str = "contextful", entry: Path | None = None) -> Iterator[Edge]:
+    """Serve the state in `state` until the block ends, with another main module where one is given."""
     port, private = free_ports(2)
     where = ["--port", str(port), "--private-port", str(private), "--state", str(state), "--project", project]
+    if entry:
+        where += ["--entry", str(entry)]
     process = subprocess.Popen([ROOT / "scripts" / "edge", *where], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout

@@ -1,43 +1,7 @@
 """The Worker's main module: every class that Cloudflare calls is a name of it."""
 
-from __future__ import annotations
-
-import time
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
-
-from workers import Response, WorkerEntrypoint, python_to_rpc
-
-from worker.batches import run
 from worker.container import EngineContainer
 from worker.outbound import Outbound
-from worker.requests import Bind
-from worker.scheduled import wake_due
-
-if TYPE_CHECKING:
-    from workers import Request
+from worker.public import Default
 
 __all__ = ["Default", "EngineContainer", "Outbound"]
-
-
-class Default(WorkerEntrypoint):
-    """The public side, and cron."""
-
-    async def fetch(self, request: Request) -> Response:
-        """Answer a request from outside."""
-        if request.method == "GET" and urlsplit(request.url).path == "/healthz":
-            return Response("ok\n", headers={"cache-control": "no-store"})
-        return Response("not found\n", status=404)
-
-    async def scheduled(self, _controller: Any, _env: Any, _ctx: Any) -> None:
-        """Wake what is due."""
-        scopes = await wake_due(now=int(time.time() * 1000), due=self._due, wake=self._wake)
-        print(f"due: {', '.join(scopes) or 'nothing'}")
-
-    async def _due(self, sql: str, now: int) -> list[str]:
-        [result] = await run(python_to_rpc(self.env.DB), [Bind(sql, (now,))])
-        return [scope for [scope] in result["rows"]]
-
-    async def _wake(self, name: str, command: list[str]) -> bool:
-        woken: bool = await self.env.ENGINE.getByName(name).wake(name, command)
-        return woken
