@@ -90,6 +90,16 @@ class Steps:
             return Outcome(self.journal.value(standing), replayed=True)
         return Outcome(self._compute(key, standing, effect, schedule=schedule, header=header), replayed=False)
 
+    def note(self, key: EntryKey, *, attempts: int, due: int | None) -> None:
+        """Leave `key` to its next caller with `attempts` used and the next one due at `due`; a recorded value stands.
+
+        Raise `ExecutionSuperseded` when the attempt lost its owner.
+        """
+        entry = self._claim(key)
+        if entry.claim is not None:
+            self.journal.renew(key, token=entry.claim, attempts=attempts, next_attempt_at=due)
+            self.journal.park(key, token=entry.claim)
+
     def _claim(self, key: EntryKey) -> Entry:
         token = f"{self.attempt.run_id}.{next(self.tokens)}"
         while True:

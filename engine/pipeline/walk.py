@@ -19,6 +19,7 @@ from engine.pipeline import clocks
 from engine.pipeline.recording import PullMeta, decode, encode
 from engine.pipeline.shape import shape
 from engine.pipeline.source import Ask
+from engine.pipeline.standing import carry_wait
 from engine.secrets import unmask
 from engine.shapes import EntryKey, Pull, WriteMode, canonical_json, domain_hash
 
@@ -102,6 +103,8 @@ class Walk:
     def _landings(self) -> Iterator[Landing]:
         asked, visited = self.position, set[str]()
         number = self.first
+        if number and self.held.resumed and self.table.incremental:
+            carry_wait(self.held.steps, to=self._key(number, asked))
         while True:
             visited.add(canonical_json(asked))
             landing = replace(self._pull(number, asked), asked=asked, before=self.frontier)
