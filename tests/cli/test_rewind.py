@@ -212,7 +212,7 @@ def test_the_command_names_its_refusal(shell: Shell) -> None:
     ended = shell("run", "rewind", "x-1", "--reason", "why", "--json")
 
     assert ended.code == 1
-    assert ended.err.startswith("ExecutionRewindNotPending: no pending owner holds execution x-1; contextful status")
+    assert ended.err.startswith("ExecutionRewindNotPending: no pending table or host owner holds execution x-1; contextful status")
     assert ended.error["execution_id"] == "x-1"
 
 
