@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Shell
 
 GROUPS = {
-    "pipeline": {"validate", "list", "preview", "run", "reset", "apply"},
+    "pipeline": {"validate", "list", "preview", "run", "reset", "apply", "backfill"},
     "table": {"drop"},
     "run": {"list", "show", "export", "rewind"},
     "storage": {"initialize", "check"},
