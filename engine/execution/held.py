@@ -66,6 +66,7 @@ class Held:
         self.run = replace(opened.run, execution_id=opened.attempt.execution_id)
         self.attempt = opened.attempt
         self.resumed = opened.resumed
+        self.opened_at = opened.owner.opened_at
         self._told = False
         self.cancellation = Cancellation()
         self.outbound = Outbound(room.database, room.chance, attempt=opened.attempt, guard=room.guard)

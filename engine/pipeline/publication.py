@@ -125,7 +125,7 @@ class Publication:
             self.engine.profile.objects,
             terms,
             stage=self.stage,
-            now=self.engine.profile.database.now,
+            now=self._now,
             check_owner=lambda: self.engine.owners.check(self.held.attempt),
             hint=self._earliest or (self.base.seq if self.base else 0),
         )
@@ -136,6 +136,13 @@ class Publication:
         self._count(done.marker)
         self.base, self.pulls, self._ordinal = done.marker, theirs.pulls, theirs.ordinal + 1
         return done.marker
+
+    def _now(self) -> int:
+        """The instant, and never one before the execution opened: its commits are looked for from there on.
+
+        A clock that is set back between an open and a commit would hide the commit from whoever resumes.
+        """
+        return max(self.engine.profile.database.now(), self.held.opened_at)
 
     def _count(self, marker: Marker) -> None:
         self._commits += 1

@@ -48,9 +48,7 @@ def reconciled(engine: Engine, table: str) -> Marker | None:
 
 def own_commits(engine: Engine, table: str, base: Marker | None, *, held: Held) -> list[Marker]:
     """The commits that the execution `held` has made so far, oldest first; `base` is the table's newest marker."""
-    owner = engine.owners.read(held.attempt.scope)
-    opened = owner.opened_at if owner else 0
-    return commits_of(engine, table, base, execution_id=held.attempt.execution_id, opened_at=opened)
+    return commits_of(engine, table, base, execution_id=held.attempt.execution_id, opened_at=held.opened_at)
 
 
 def commits_of(engine: Engine, table: str, base: Marker | None, *, execution_id: str, opened_at: int) -> list[Marker]:
