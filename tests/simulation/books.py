@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.parquet as pq
 
@@ -18,6 +17,9 @@ if TYPE_CHECKING:
     from engine.corpus.marker import Marker
     from tests.simulation.machine import Machine
     from tests.simulation.vendor import Answer, Row
+
+READ: Final = 4
+"""Of as many schedules one is read through the read face too, which costs as much as all the rest of it."""
 
 
 @dataclass
@@ -79,7 +81,9 @@ class Books:
         self.markers.append(marker)
 
     def _part(self, name: str) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = pq.read_table(BytesIO(self._profile.objects.get(name))).to_pylist()
+        rows: list[dict[str, Any]] = (
+            pq.ParquetFile(self._profile.objects.local(name)).read(use_threads=False).to_pylist()
+        )
         return rows
 
     def _admitted(self, answer: Answer) -> list[Row]:
@@ -160,7 +164,7 @@ class Books:
                 seen[row.id] = max(seen.get(row.id, 0), row.version)
         lost = [row for row in vendor.rows.values() if self._due(row) and seen.get(row.id) != row.version]
         assert lost == [], "rows are lost"
-        if not self.landed:
+        if not self.landed or self.machine.plan.seed % READ:
             return
         read = ReadFace(self._profile.objects).read("SELECT id, version FROM orders").rows
         if self.machine.plan.kind == "keyed":

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from unittest.mock import patch
 
 from engine.errors import CancelTargetNotInFlight
+from engine.local import profiles
 from engine.pipeline.checkpoints import Limits
 from engine.pipeline.declaration import Pipeline, PythonSource, Table
 from engine.pipeline.manifest.hashing import hashed
@@ -28,7 +29,9 @@ from tests.stores import LEASE, Died, Store
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from engine.clock import Clock
     from engine.host import Engine
+    from engine.profile import Profile
     from tests.simulation.schedule import Drawn, Incident
     from tests.simulation.vendor import Vendor
 
@@ -36,6 +39,15 @@ PATIENT: Final = Schedule(attempts=3, base_ms=1_000, jitter_ms=0)
 JOURNAL: Final = (
     "claim", "renew", "surrender", "park", "drop_claims", "record", "withdraw", "collect", "collect_pulls",
 )  # fmt: skip
+
+
+class LocalStore(Store):
+    """A store whose profile is taken without a look through what is installed, which a schedule does too often."""
+
+    def profile(self, *, clock: Clock | None = None) -> Profile:
+        return {"sqlite": profiles.sqlite, "file": profiles.file}[self.profile_name](
+            self.root, clock=clock or self.clock, environ=self.environ
+        )
 
 
 @dataclass
@@ -82,16 +94,20 @@ class Machine:
         runs = ", ".join(f"{run.status} {run.rows} rows, {run.replayed} replayed" for run in outcome.runs)
         refusals = ", ".join(type(refusal).__name__ for refusal in outcome.refusals)
         self.told.append(f"  {outcome.state}: {runs or refusals}, {self._passed} points")
-        if any(run.status is RunStatus.CANCELED for run in outcome.runs):
-            self._stopped()
+        self._pardon({run.status for run in outcome.runs})
         if self.engine.stopping.reason is not None:
-            self._leave()
+            self.leave()
         return outcome
 
-    def _stopped(self) -> None:
-        """A stop that recorded nothing releases the owner, and with it the wait (run.cancel.resumable-remains)."""
-        self.stops += 1
-        if self.engine.owners.read("table:orders") is None:
+    def _pardon(self, statuses: set[RunStatus]) -> None:
+        """Let the vendor forget what it said where the engine may.
+
+        A stop that recorded nothing releases the owner, and its wait with it (run.cancel.resumable-remains); a step
+        that has used its attempts up is left to the next run with a fresh budget.
+        """
+        self.stops += RunStatus.CANCELED in statuses
+        released = self.engine.owners.read("table:orders") is None
+        if RunStatus.FAILED in statuses or (RunStatus.CANCELED in statuses and released):
             self.vendor.closed_until = 0
 
     def _bury(self) -> None:
@@ -103,10 +119,11 @@ class Machine:
         self._engine, self._dead = None, False
         self.store.clock.advance(LEASE + 1_000)
 
-    def _leave(self) -> None:
-        engine = self.engine
-        engine.close()
-        self._engine = None
+    def leave(self) -> None:
+        """End the process in order, if one is at work."""
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
 
     @contextmanager
     def _befalling(self, incident: Incident | None) -> Iterator[None]:

@@ -15,10 +15,9 @@ from engine.shapes import FireState
 from tests.clocks import SettableClock
 from tests.scale import scale
 from tests.simulation.books import Books
-from tests.simulation.machine import Machine
+from tests.simulation.machine import LocalStore, Machine
 from tests.simulation.schedule import SECOND, Drawn, drawn, failure
 from tests.simulation.vendor import Vendor
-from tests.stores import Store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +45,7 @@ def test_whatever_befalls_a_table_no_row_is_lost_and_none_is_asked_for_in_vain(p
 def play(plan: Drawn, root: Path) -> None:
     """Play the schedule to its end, checking behind every fire."""
     clock = SettableClock()
-    store = Store(plan.profile, root, clock, dict).initialized()
+    store = LocalStore(plan.profile, root, clock, dict).initialized()
     vendor = Vendor(clock, plan.size, seed=plan.seed, honours_since=plan.honours_since)
     machine = Machine(store, vendor, plan)
     books = Books(machine)
@@ -57,7 +56,7 @@ def play(plan: Drawn, root: Path) -> None:
         wrong.add_note("\n".join([str(plan), *machine.told, f"replay it: ./scripts/simulate {plan.seed}"]))
         raise
     finally:
-        store.close()
+        machine.leave()
         shutil.rmtree(root)
     if CHOSEN:
         print("\n".join([str(plan), *machine.told]))
