@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 import socket
 import subprocess
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 ROOT = Path(__file__).resolve().parent.parent
+SERVE = (sys.executable, ROOT / "scripts" / "edge_serve.py")
 READY = re.compile(r"ready public=(?P<public>\S+) private=(?P<private>\S+) operator=(?P<operator>\S+)\n")
 
 
@@ -28,13 +30,18 @@ class Edge:
 
 
 @contextmanager
-def local_edge(state: Path, *, project: str = "contextful", entry: Path | None = None) -> Iterator[Edge]:
-    """Serve the state in `state` until the block ends, with another main module where one is given."""
+def local_edge(
+    state: Path, *, project: str = "contextful", entry: Path | None = None, program: Sequence[str | Path] = SERVE
+) -> Iterator[Edge]:
+    """Serve the state in `state` until the block ends, with another main module where one is given.
+
+    `program` is what serves it; tests skip the setup that `scripts/edge` begins with, having been set up themselves.
+    """
     port, private = free_ports(2)
     where = ["--port", str(port), "--private-port", str(private), "--state", str(state), "--project", project]
     if entry:
         where += ["--entry", str(entry)]
-    process = subprocess.Popen([ROOT / "scripts" / "edge", *where], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*program, *where], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout
         line = process.stdout.readline()

@@ -22,7 +22,7 @@ SMALL = 400 * 1024
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that wrangler would deploy."""
     out = tmp_path_factory.mktemp("bundle")
-    options = ["deploy", "--dry-run", "--outdir", out, "--containers-rollout=none"]
+    options = ["deploy", "--dry-run", "--outdir", str(out), "--containers-rollout=none"]
     made = subprocess.run(
         [ROOT / "scripts" / "wrangler", *options], capture_output=True, text=True, timeout=180, check=False
     )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.local_edge import local_edge
+from tests.local_edge import ROOT, SERVE, free_ports, local_edge
 
 PRIVATE = ["/v1/health", "/v1/batch", "/v1/objects", "/v1/objects/corpus/x", "/v1/objects?prefix="]
 
@@ -41,7 +42,7 @@ def test_a_caller_is_not_who_its_header_says(binding):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_an_edge_ends_with_its_children_and_finds_its_state_again(tmp_path: Path, number: signal.Signals):
     state = tmp_path / "state"
-    with local_edge(state) as first:
+    with local_edge(state, program=[ROOT / "scripts" / "edge"]) as first:
         _send(first.private, "CREATE TABLE kept (a TEXT)")
         httpx.put(f"{first.private}/v1/objects/corpus/kept", content=b"kept", trust_env=False)
         children = _descendants(first.process.pid)
@@ -64,6 +65,24 @@ def test_an_edge_that_is_killed_takes_its_children_along(tmp_path: Path):
 
         assert children
         assert _all_gone(children)
+
+
+def test_an_edge_whose_port_is_taken_says_so(edge, tmp_path: Path):
+    taken = edge.public.rpartition(":")[2]
+    where = ["--port", taken, "--private-port", str(free_ports(1)[0]), "--state", str(tmp_path)]
+
+    ended = subprocess.run([*SERVE, *where], capture_output=True, text=True, timeout=30, check=False)
+
+    assert ended.returncode == 1
+    assert f"port {taken} is taken" in ended.stderr
+    assert "--port" in ended.stderr
+
+
+def test_the_operators_credential_is_of_one_state_folder_and_for_its_owner_alone(edge, tmp_path: Path):
+    with local_edge(tmp_path / "state") as other:
+        assert len(other.operator) >= 32
+        assert other.operator != edge.operator
+        assert (tmp_path / "state" / "operator").stat().st_mode & 0o077 == 0
 
 
 def _send(private: str, sql: str) -> list[list[object]]:
