@@ -35,12 +35,12 @@ Rewind = Annotated[
 Reason = Annotated[
     str | None,
     typer.Option("--reason", envvar="CONTEXTFUL_PIPELINE_REASON", metavar="TEXT",
-                 help="Beside --rewind: why; it goes on the record."),
+                 help="Why it is given up; it goes on the record."),
 ]  # fmt: skip
 Force = Annotated[
     bool,
     typer.Option("--force", envvar="CONTEXTFUL_PIPELINE_FORCE",
-                 help="Beside --rewind: also where a repeat would resume it; what is alive is never retired."),
+                 help="Also where a repeat would resume it; what is alive is never retired, when giving up."),
 ]  # fmt: skip
 
 
