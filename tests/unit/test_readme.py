@@ -1,0 +1,38 @@
+"""The readme's state diagrams are the tables the statements are tested against."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from engine.fires import FIRE
+from engine.runs import RUN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Set
+    from enum import StrEnum
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def drawn(name: str, table: Mapping[StrEnum, Set[StrEnum]]) -> str:
+    """One line a state that can be left, in the table's order."""
+    order = list(table)
+    width = max(map(len, order)) + 2
+    lines = [
+        f"{state:{width}}─▶ {', '.join(sorted(targets, key=order.index))}"
+        for state, targets in table.items()
+        if targets
+    ]
+    return "\n".join([f"{name}", *(f"  {line}" for line in lines)])
+
+
+@pytest.mark.clause("run.record.status-set")
+def test_the_readme_draws_the_states_of_a_run():
+    assert drawn("a run", RUN) in README.read_text(encoding="utf-8")
+
+
+def test_the_readme_draws_the_states_of_a_fire():
+    assert drawn("a fire", FIRE) in README.read_text(encoding="utf-8")
