@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING
 from engine.errors import AwakeableAlreadyResolved, AwakeableTimedOut, AwakeableUnknown
 from engine.shapes import Awakeable, AwakeableState
 from engine.sql import call
+from engine.unanswered import settled
 
 if TYPE_CHECKING:
     from engine.journal import SqlJournal
-    from engine.ports import Database, Row
+    from engine.ports import Call, Database, Row
 
 
 class SqlAwakeables:
-    """`Awakeables` in the journal's own database (run.journal.sqlite-stores)."""
+    """`Awakeables` in the journal's own database (run.journal.sqlite-stores).
+
+    A write whose answer is lost is settled by the state of the row (run.journal.d1-transport).
+    """
 
     def __init__(self, database: Database, journal: SqlJournal) -> None:
         self._db = database
@@ -23,16 +27,18 @@ class SqlAwakeables:
 
     def mint(self, awakeable: Awakeable) -> None:
         """Persist the pending row."""
-        self._db.run(
-            call(
-                "mint_awakeable",
-                token=awakeable.token,
-                execution_id=awakeable.execution_id,
-                step=awakeable.step,
-                created_at=awakeable.created_at,
-                deadline=awakeable.deadline,
-                subject=awakeable.subject,
-            )
+        minting = call(
+            "mint_awakeable",
+            token=awakeable.token,
+            execution_id=awakeable.execution_id,
+            step=awakeable.step,
+            created_at=awakeable.created_at,
+            deadline=awakeable.deadline,
+            subject=awakeable.subject,
+        )
+        settled(
+            lambda: self._db.run(minting),
+            found=lambda: self._db.run(call("read_awakeable", token=awakeable.token))[0] or None,
         )
 
     def read(self, token: str) -> Awakeable:
@@ -51,12 +57,11 @@ class SqlAwakeables:
         elif awakeable.state is AwakeableState.PENDING:
             self.time_out(token, at=at)
             raise AwakeableTimedOut(token=token, deadline_at=awakeable.deadline)
-        return settled(awakeable, payload, digest=digest)
+        return resolution(awakeable, payload, digest=digest)
 
     def time_out(self, token: str, *, at: int) -> bool:
         """Close the row if it is pending past its deadline."""
-        self._db.run(call("time_out_awakeable", token=token, at=at))
-        return self.read(token).state is AwakeableState.TIMED_OUT
+        return self._moved(token, call("time_out_awakeable", token=token, at=at)).state is AwakeableState.TIMED_OUT
 
     def pending(self, execution_id: str, *, at: int) -> list[Awakeable]:
         """The waits that still can be resolved."""
@@ -68,15 +73,28 @@ class SqlAwakeables:
         while awakeable.state is AwakeableState.PENDING:
             placed = self._journal.place(payload)
             arguments = {"token": awakeable.token, "payload_sha256": digest, "at": at, **placed}
-            self._db.run(
+            awakeable = self._moved(
+                awakeable.token,
                 call("resolve_awakeable", **arguments),
                 call("record_resume", **arguments, input=awakeable.entry_key.input),
             )
-            awakeable = self.read(awakeable.token)
         return awakeable
 
+    def _moved(self, token: str, *calls: Call) -> Awakeable:
+        """Run `calls` and return the wait as it stands."""
 
-def settled(awakeable: Awakeable, payload: bytes, *, digest: str) -> bytes:
+        def moved() -> Awakeable:
+            self._db.run(*calls)
+            return self.read(token)
+
+        return settled(moved, found=lambda: self._ended(token))
+
+    def _ended(self, token: str) -> Awakeable | None:
+        awakeable = self.read(token)
+        return None if awakeable.state is AwakeableState.PENDING else awakeable
+
+
+def resolution(awakeable: Awakeable, payload: bytes, *, digest: str) -> bytes:
     """Return `payload` where it is what a wait was resolved with; raise what a resolution meets otherwise."""
     if awakeable.state is AwakeableState.TIMED_OUT:
         raise AwakeableTimedOut(token=awakeable.token, deadline_at=awakeable.deadline)

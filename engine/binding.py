@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import httpx
 
@@ -63,19 +63,19 @@ class Exchange:
         try:
             return self._send(self._fresh, method, path, content, headers, seconds=self._patience.read_s)
         except httpx.TransportError as lost:
-            raise self._unavailable(lost, applied=False) from lost
+            raise self._unavailable(lost, applied="no") from lost
 
     def tell(
         self, method: str, path: str, *, content: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> httpx.Response:
         """Send once, over a connection of its own: one that was kept may be dead without anyone having noticed.
 
-        Raise `StorageBindingUnavailable`, its `applied` None where the outcome is unknown.
+        Raise `StorageBindingUnavailable`, its `applied` "unknown" unless nothing was sent.
         """
         try:
             return self._send(self._fresh, method, path, content, headers, seconds=self._patience.write_s)
         except httpx.TransportError as lost:
-            raise self._unavailable(lost, applied=False if isinstance(lost, _NOT_SENT) else None) from lost
+            raise self._unavailable(lost, applied="no" if isinstance(lost, _NOT_SENT) else "unknown") from lost
 
     def close(self) -> None:
         """Close the connections."""
@@ -89,7 +89,7 @@ class Exchange:
         with deadline(seconds):
             return client.request(method, self.url + path, headers=dict(headers or {}), content=content)
 
-    def _unavailable(self, lost: Exception, *, applied: bool | None) -> StorageBindingUnavailable:
+    def _unavailable(self, lost: Exception, *, applied: Literal["no", "unknown"]) -> StorageBindingUnavailable:
         reason = f"{type(lost).__name__} {lost}".strip()
         return StorageBindingUnavailable(place=self.url, reason=reason, applied=applied)
 

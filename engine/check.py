@@ -45,7 +45,7 @@ def _state(profile: Profile, project: str, found: Findings) -> bool:
     try:
         if is_empty(profile.database) and not any(True for _ in profile.objects.list("")):
             return False  # nobody has used it yet, and an empty store lacks nothing
-        preflight(profile.database, project=project, tables=profile.tables)
+        preflight(profile, project=project)
     except StorageFailure as failure:
         found.problems.append(f"{type(failure).__name__}: {failure}")
         return False

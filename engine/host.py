@@ -70,7 +70,7 @@ class Engine:
         chance: Chance | None = None,
         noticed: Callable[[str, int, ContextfulError, int], None] = log_retry,
     ) -> None:
-        preflight(profile.database, project=settings.project, tables=profile.tables)
+        preflight(profile, project=settings.project)
         self.profile = profile
         self.settings = settings
         self.clock = clock or SystemClock()

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Final
 from engine.errors import ExecutionSuperseded, Refused
 from engine.shapes import INLINE_LIMIT, Attempt, BlobRef, Entry, EntryKey
 from engine.sql import call
+from engine.unanswered import settled
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from engine.ports import Blobs, Call, Database, Row
+    from engine.ports import Blobs, Call, Database, Row, Rows
 
 SWEEP_GRACE_MS: Final = 3_600_000
 """How long a blob stays unreferenced before a sweep may take it: it is written ahead of the row that names it."""
@@ -21,7 +22,10 @@ SWEEP_EVERY_MS: Final = 86_400_000
 
 
 class SqlJournal:
-    """A `JournalStore` in the catalog's own database, so that a retirement collects in its own transaction."""
+    """A `JournalStore` in the catalog's own database, so that a retirement collects in its own transaction.
+
+    A write whose answer is lost is settled by the claim that the row under its key bears (run.journal.d1-transport).
+    """
 
     def __init__(self, database: Database, blobs: Blobs) -> None:
         self._db = database
@@ -37,7 +41,9 @@ class SqlJournal:
         columns = _columns(key)
         claim = call("claim_entry", **columns, **_active(attempt), claim=token)
         try:
-            *_, claimed = self._db.run(*ledger, claim)
+            *_, claimed = settled(
+                lambda: self._db.run(*ledger, claim), found=lambda: self._claimed(key, attempt=attempt, token=token)
+            )
         except Refused as refusal:
             if "journal.run_id" in refusal.constraint:
                 raise ExecutionSuperseded(scope=attempt.scope, attempt=attempt.run_id) from refusal
@@ -50,17 +56,16 @@ class SqlJournal:
 
     def renew(self, key: EntryKey, *, token: str, attempts: int, next_attempt_at: int | None) -> None:
         """Note the attempts used and the next instant on the claim's row."""
-        self._db.run(
-            call("renew_claim", **_columns(key), claim=token, attempts=attempts, next_attempt_at=next_attempt_at)
-        )
+        renewing = call("renew_claim", **_columns(key), claim=token, attempts=attempts, next_attempt_at=next_attempt_at)
+        self._run(key, renewing, applied=lambda row: row is not None and (row.claim, row.attempts) == (token, attempts))
 
     def surrender(self, key: EntryKey, *, token: str) -> None:
         """Leave the row pending and unclaimed."""
-        self._db.run(call("surrender_claim", **_columns(key), claim=token))
+        self._run(key, call("surrender_claim", **_columns(key), claim=token), applied=_unclaimed_by(token))
 
     def park(self, key: EntryKey, *, token: str) -> None:
         """Leave the row pending and unclaimed, its count and instant standing."""
-        self._db.run(call("park_claim", **_columns(key), claim=token))
+        self._run(key, call("park_claim", **_columns(key), claim=token), applied=_unclaimed_by(token))
 
     def drop_claims(self, execution_id: str) -> None:
         """Free every pending row of the execution."""
@@ -71,8 +76,7 @@ class SqlJournal:
         while True:
             placed = self.place(value)
             recording = call("record_entry", **_columns(key), **placed, **_active(attempt), claim=token)
-            *_, recorded = self._db.run(*ledger, recording)
-            if recorded:
+            if self._put(key, *ledger, recording, attempt=attempt, placed=placed):
                 return
             if placed["digest"] is None or not self._stands(key, attempt=attempt, token=token):
                 raise ExecutionSuperseded(scope=attempt.scope, attempt=attempt.run_id)
@@ -80,7 +84,7 @@ class SqlJournal:
 
     def withdraw(self, key: EntryKey, *, token: str, ledger: Sequence[Call] = ()) -> None:
         """Delete the pending row of this claim."""
-        self._db.run(*ledger, call("withdraw_claim", **_columns(key), claim=token))
+        self._run(key, *ledger, call("withdraw_claim", **_columns(key), claim=token), applied=_unclaimed_by(token))
 
     def value(self, entry: Entry) -> bytes:
         """The recorded bytes (run.journal.missing-blob)."""
@@ -129,10 +133,43 @@ class SqlJournal:
         reference = self._blobs.put(value)
         return {"value": None, "digest": reference.sha256, "bytes": reference.bytes}
 
+    def _run(self, key: EntryKey, *calls: Call, applied: Callable[[Entry | None], bool]) -> None:
+        """Run `calls`; where their answer is lost, `applied` judges by the row under `key` if they went through."""
+        settled(lambda: self._db.run(*calls), found=lambda: [] if applied(self.find(key)) else None)
+
+    def _claimed(self, key: EntryKey, *, attempt: Attempt, token: str) -> list[Rows] | None:
+        """What a claim answers that gave `token` the key or finds it recorded; None where neither is so."""
+        active, entry = self._standing(key, attempt=attempt)
+        if not active or entry is None or not (entry.recorded or entry.claim == token):
+            return None
+        return [[] if entry.recorded else [(entry.attempts, entry.next_attempt_at)]]
+
+    def _put(self, key: EntryKey, *calls: Call, attempt: Attempt, placed: Mapping[str, object]) -> bool:
+        """Run `calls`, whose last records `placed`; tell whether it did."""
+        *_, recorded = settled(
+            lambda: self._db.run(*calls), found=lambda: self._recorded(key, attempt=attempt, placed=placed)
+        )
+        return bool(recorded)
+
+    def _recorded(self, key: EntryKey, *, attempt: Attempt, placed: Mapping[str, object]) -> list[Rows] | None:
+        """What a record answers that has put `placed` under the key; None where the row is not so."""
+        rows = self._db.run(call("find_entry", **_columns(key)))[0]
+        return [[(attempt.run_id,)] for row in rows if (row[0], *row[4:]) == (attempt.run_id, *placed.values())] or None
+
     def _stands(self, key: EntryKey, *, attempt: Attempt, token: str) -> bool:
-        owner, entry = self._db.run(call("read_owner", scope=attempt.scope), call("find_entry", **_columns(key)))
-        active = owner and (owner[0][1], *owner[0][5:7]) == (attempt.execution_id, attempt.run_id, attempt.holder)
-        return bool(active and entry and entry[0][1] == token)
+        active, entry = self._standing(key, attempt=attempt)
+        return active and entry is not None and entry.claim == token
+
+    def _standing(self, key: EntryKey, *, attempt: Attempt) -> tuple[bool, Entry | None]:
+        """Whether the attempt is its owner's active one, and the row under `key`."""
+        owner, rows = self._db.run(call("read_owner", scope=attempt.scope), call("find_entry", **_columns(key)))
+        held = (attempt.execution_id, attempt.run_id, attempt.holder)
+        active = bool(owner) and (owner[0][1], *owner[0][5:7]) == held
+        return active, _entry(key, rows[0]) if rows else None
+
+
+def _unclaimed_by(token: str) -> Callable[[Entry | None], bool]:
+    return lambda row: row is None or row.claim != token
 
 
 def _columns(key: EntryKey) -> dict[str, str]:

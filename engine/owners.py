@@ -21,16 +21,18 @@ from engine.errors import (
     ExecutionSuperseded,
     Refused,
     RunIdUsed,
+    StorageBindingUnavailable,
 )
 from engine.runs import Runs, closing, inserting, noting, opening, resuming
 from engine.shapes import Attempt, Pins, RunStatus
 from engine.sql import call
+from engine.unanswered import settled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from engine.clock import Chance
-    from engine.ports import Call, Database, JournalStore
+    from engine.ports import Call, Database, JournalStore, Rows
     from engine.runs import RunRow
 
 
@@ -66,12 +68,18 @@ class Opened:
 
 
 class Owners:
-    """Opens, releases and retires owners. Every verb is one batch with the run row it moves."""
+    """Opens, releases and retires owners. Every verb is one batch with the run row it moves.
+
+    A batch whose answer is lost is settled by that row, an open by the owner's (run.journal.d1-transport). An open of
+    which nothing tells is remembered: should it have been applied late, the scope's next open gives it back first.
+    """
 
     def __init__(self, database: Database, journal: JournalStore, chance: Chance) -> None:
         self._db = database
         self._journal = journal
         self._chance = chance
+        self._at_work: set[str] = set()
+        self._unsettled: dict[str, StorageBindingUnavailable] = {}
 
     def open(self, scope: str, pins: Pins, *, run: RunRow, holder: str) -> Opened:
         """Hold `scope` for the attempt `run`: afresh, or resuming what is pending under the same pins.
@@ -80,27 +88,15 @@ class Owners:
         holds other pins; either way `run` is recorded failed and joins nothing (run.own.live-owner). Raise `RunIdUsed`,
         and record nothing, when an earlier attempt has the id of `run`.
         """
-        fresh = self._chance.execution_id()
-        pinned = {"scope": scope, "pins": pins.text, "plan_ref": pins.plan_ref, "input_hash": pins.input_hash}
-        claimed = {"run_id": run.run_id, "holder": holder, "execution_id": fresh}
-        self._journal.recollect()
-        taken, owner, woken = self._opened(
-            call("open_owner", **pinned, **claimed),
-            call("take_owner", **pinned, **claimed),
-            call("read_owner", scope=scope),
-            opening(run, scope=scope, holder=holder),
-            resuming(run, scope=scope, holder=holder),
-            run_id=run.run_id,
-        )
-        if woken:
-            return self._woken(owner, woken, fire_id=run.fire_id, holder=holder)
-        if taken or (owner.finished_at and owner.pins == pins.text):
-            attempt = Attempt(scope, owner.execution_id, run.run_id, holder)
-            return Opened(owner, attempt, run, resumed=owner.execution_id != fresh)
-        refusal = self._refusal(owner, pins)
-        failed = run.ended(RunStatus.FAILED, at=self._db.now(), failure=refusal)
-        self._db.run(call("note_asked_pins", scope=scope, pins=pins.text), inserting(failed))
-        raise refusal
+        if scope in self._unsettled:
+            self._give_back(scope, holder=holder)
+        try:
+            opened = self._open(scope, pins, run=run, holder=holder)
+        except StorageBindingUnavailable as lost:
+            self._unsettled[scope] = lost
+            raise
+        self._at_work.add(opened.attempt.run_id)
+        return opened
 
     def read(self, scope: str) -> Owner | None:
         """The owner of `scope`, if one stands."""
@@ -132,8 +128,9 @@ class Owners:
         Raise `ExecutionSuperseded`, and move nothing, when the attempt no longer holds its owner.
         """
         standing = call("require_attempt", **_scoped(attempt), run_id=attempt.run_id, holder=attempt.holder)
+        calls = (standing, *also, *self._journal.pull_collection(attempt.execution_id, below=landed))
         try:
-            self._db.run(standing, *also, *self._journal.pull_collection(attempt.execution_id, below=landed))
+            settled(lambda: self._db.run(*calls), found=lambda: self._collected(attempt, below=landed))
         except Refused as refusal:
             if "superseded" in refusal.constraint:
                 raise ExecutionSuperseded(scope=attempt.scope, attempt=attempt.run_id) from refusal
@@ -156,7 +153,8 @@ class Owners:
 
         Tell whether `run` closed the row: that of an attempt which was taken for dead stands as it was reaped.
         """
-        _, closed = self._db.run(call("release_owner", **attempt.columns, wake_at=wake_at), closing(run))
+        _, closed = self._ran(call("release_owner", **attempt.columns, wake_at=wake_at), closing(run), run=run)
+        self._at_work.discard(attempt.run_id)
         return bool(closed)
 
     def withdraw(self, owner: Owner, *, record: RunRow | None = None, also: Sequence[Call] = ()) -> RunRow | None:
@@ -167,7 +165,7 @@ class Owners:
         Raise `Refused` when an attempt has taken the owner since it was read.
         """
         canceled = self._canceled(owner)
-        self._db.run(
+        calls = (
             call("require_lapsed", scope=owner.scope),
             *((closing(canceled),) if canceled else ()),
             *self._journal.collection(owner.execution_id),
@@ -175,6 +173,7 @@ class Owners:
             *also,
             call("retire_owner", scope=owner.scope, execution_id=owner.execution_id),
         )
+        settled(lambda: self._db.run(*calls), found=lambda: self._retired(owner))
         self._journal.collect(owner.execution_id)
         return canceled
 
@@ -182,15 +181,73 @@ class Owners:
         """Stamp a dropped handle's lease with its own end: it is renewed no more (run.own.unclosed-execution)."""
         self._db.run(call("end_lease", scope=attempt.scope, run_id=attempt.run_id))
 
-    def _opened(self, *opening: Call, run_id: str) -> tuple[bool, Owner, str | None]:
+    def _open(self, scope: str, pins: Pins, *, run: RunRow, holder: str) -> Opened:
+        fresh = self._chance.execution_id()
+        pinned = {"scope": scope, "pins": pins.text, "plan_ref": pins.plan_ref, "input_hash": pins.input_hash}
+        claimed = {"run_id": run.run_id, "holder": holder, "execution_id": fresh}
+        self._journal.recollect()
+        taken, owner, woken = self._opened(
+            call("open_owner", **pinned, **claimed),
+            call("take_owner", **pinned, **claimed),
+            call("read_owner", scope=scope),
+            opening(run, scope=scope, holder=holder),
+            resuming(run, scope=scope, holder=holder),
+            attempt=Attempt(scope, fresh, run.run_id, holder),
+        )
+        if woken:
+            return self._woken(owner, woken, fire_id=run.fire_id, holder=holder)
+        if taken or (owner.finished_at and owner.pins == pins.text):
+            attempt = Attempt(scope, owner.execution_id, run.run_id, holder)
+            return Opened(owner, attempt, run, resumed=owner.execution_id != fresh)
+        refusal = self._refusal(owner, pins)
+        failed = run.ended(RunStatus.FAILED, at=self._db.now(), failure=refusal)
+        self._ran(call("note_asked_pins", scope=scope, pins=pins.text), inserting(failed), run=failed)
+        raise refusal
+
+    def _opened(self, *opening: Call, attempt: Attempt) -> tuple[bool, Owner, str | None]:
         """Whether the owner was taken, the owner as it stands, and the attempt that waited, if it was its owner's."""
         try:
-            opened, taken, rows, _, woken = self._db.run(*opening)
+            opened, taken, rows, _, woken = settled(
+                lambda: self._db.run(*opening), found=lambda: self._found_open(attempt)
+            )
         except Refused as refusal:
             if "runs.run_id" in refusal.constraint:
-                raise RunIdUsed(run_id=run_id) from refusal
+                raise RunIdUsed(run_id=attempt.run_id) from refusal
             raise
         return bool(opened or taken), Owner(*rows[0]), woken[0][0] if woken else None
+
+    def _found_open(self, attempt: Attempt) -> list[Rows] | None:
+        """What an open answers that took the owner; None unless its holder has it for an attempt not at work."""
+        owner = self._stray(attempt.scope, holder=attempt.holder)
+        if owner is None:
+            return None
+        woken = [] if owner.attempt == attempt.run_id else [(owner.attempt,)]
+        rows = self._db.run(call("read_owner", scope=attempt.scope))[0]
+        return [[(owner.attempt,)], [], rows, [], woken]
+
+    def _stray(self, scope: str, *, holder: str) -> Owner | None:
+        """The owner of `scope` where `holder` has it for an attempt that it has not at work."""
+        owner = self.read(scope)
+        stray = owner is not None and owner.holder == holder and owner.attempt not in self._at_work
+        return owner if stray else None
+
+    def _give_back(self, scope: str, *, holder: str) -> None:
+        """Release what an open took whose outcome was unknown when it was raised."""
+        owner = self._stray(scope, holder=holder)
+        row = Runs(self._db).get(owner.attempt) if owner and owner.attempt else None
+        if owner and row:
+            failed = row.ended(RunStatus.FAILED, at=self._db.now(), failure=self._unsettled[scope])
+            self.release(Attempt(scope, owner.execution_id, row.run_id, holder), run=failed)
+        del self._unsettled[scope]
+
+    def _ran(self, *calls: Call, run: RunRow) -> list[Rows]:
+        """Run `calls`, which bring the row of `run` to its status; where their answer is lost, the row tells."""
+
+        def found() -> list[Rows] | None:
+            row = Runs(self._db).get(run.run_id)
+            return [[(run.run_id,)]] * len(calls) if row is not None and row.status is run.status else None
+
+        return settled(lambda: self._db.run(*calls), found=found)
 
     def _woken(self, owner: Owner, run_id: str, *, fire_id: str | None, holder: str) -> Opened:
         """The attempt that waited, at work again under its own row; nothing of its former life claims a step."""
@@ -211,17 +268,30 @@ class Owners:
     def _end(self, attempt: Attempt, last: Call, *, run: RunRow, also: Sequence[Call], collects: bool = True) -> None:
         collected = self._journal.collection(attempt.execution_id) if collects else ()
         try:
-            self._db.run(
+            self._ran(
                 call("require_attempt", **attempt.columns),
                 *also,
                 *collected,
                 closing(run),
                 last,
+                run=run,
             )
+            self._at_work.discard(attempt.run_id)
         except Refused as refusal:
             if "superseded" in refusal.constraint:
                 raise ExecutionSuperseded(scope=attempt.scope, attempt=attempt.run_id) from refusal
             raise
+
+    def _collected(self, attempt: Attempt, *, below: int) -> list[Rows] | None:
+        """Nothing to answer where no pull numbered below `below` is left of the execution; None where one is."""
+        steps = (entry.key.step.split(":") for entry in self._journal.entries(attempt.execution_id))
+        left = any(kind == "pull" and int(number[0]) < below for kind, *number in steps)
+        return None if left else []
+
+    def _retired(self, owner: Owner) -> list[Rows] | None:
+        """Nothing to answer where the execution has no owner any more; None where it has."""
+        standing = self.read(owner.scope)
+        return None if standing is not None and standing.execution_id == owner.execution_id else []
 
     def _refusal(self, owner: Owner, pins: Pins) -> ContextfulError:
         if owner.attempt and owner.lease_until > self._db.now():

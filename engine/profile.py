@@ -30,12 +30,32 @@ def _published() -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Identity:
+    """Whose machine state a database holds: the project, the schema, and the generation drawn when it was made."""
+
+    project: str
+    schema: str
+    generation: str
+
+
+class Recovery(Protocol):
+    """Binds machine state to the objects that lie apart from it, so that neither is used beside another's."""
+
+    def bind(self, identity: Identity) -> None:
+        """Write `identity` down among the objects: only `storage initialize` and a restore do."""
+
+    def check(self, identity: Identity) -> None:
+        """Raise `ExecutionRecoveryMismatch` unless the objects were bound to `identity`; write nothing."""
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     """Everything an engine stores through. `scratch` is a local folder whose loss costs nothing.
 
     `publish` pushes what the objects hold to where others find it, after every run that was open, failed ones included
     (run.record.failure-publishes); where objects are written there in the first place it has nothing to do. `max_steps`
-    is how many steps one plan may come to where the work is done, None where nothing bounds it.
+    is how many steps one plan may come to where the work is done, None where nothing bounds it. `recovery` binds the
+    objects to the database where the two can part.
     """
 
     name: str
@@ -49,6 +69,7 @@ class Profile:
     close: Callable[[], None]
     publish: Callable[[], None] = _published
     max_steps: int | None = None
+    recovery: Recovery | None = None
 
     def require(self, capability: str) -> None:
         """Raise `CapabilityUnwired` unless the profile wires `capability` (run.journal.unwired-capability)."""

@@ -89,7 +89,7 @@ class Project:
 
     def initialize(self) -> None:
         """Create what the store lacks (contextful storage initialize)."""
-        initialize(self.profile.database, project=self.manifest.project, tables=self.profile.tables)
+        initialize(self.profile, project=self.manifest.project)
 
     def secrets(self, pipeline: Pipeline) -> Secrets:
         """The secrets one pipeline needs. Raise `SecretNotFound` naming every one that is not set."""

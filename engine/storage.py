@@ -9,22 +9,33 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from engine.clock import Chance
 from engine.errors import ExecutionRecoveryMismatch, ExecutionSchemaIncompatible
+from engine.profile import Identity
 from engine.sql import SCHEMA_VERSION, call, schema
 
 if TYPE_CHECKING:
     from engine.ports import Database
+    from engine.profile import Profile
 
 _CREATED: Final = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+)")
 
 
-def initialize(database: Database, *, project: str, tables: tuple[str, ...]) -> None:
-    """Create what is missing of a new store and name the project it belongs to; repeating it changes nothing."""
-    database.run(
-        *schema(*tables),
+def initialize(profile: Profile, *, project: str, chance: Chance | None = None) -> None:
+    """Create what is missing of a new store and name the project it belongs to; repeating it changes nothing.
+
+    One batch that may be applied twice (run.journal.d1-initialize); then the objects are bound to what it left.
+    """
+    generation = (chance or Chance()).token()
+    *_, rows = profile.database.run(
+        *schema(*profile.tables),
         call("set_meta", name="schema", value=str(SCHEMA_VERSION)),
         call("set_meta", name="project", value=project),
+        call("set_meta", name="generation", value=generation),
+        call("read_meta"),
     )
+    if profile.recovery:
+        profile.recovery.bind(_identity(dict(rows)))
 
 
 def is_empty(database: Database) -> bool:
@@ -32,10 +43,11 @@ def is_empty(database: Database) -> bool:
     return not database.run(call("list_tables"))[0]
 
 
-def preflight(database: Database, *, project: str, tables: tuple[str, ...]) -> None:
-    """Refuse a store that lacks tables, is of another schema or belongs to another project; create nothing."""
+def preflight(profile: Profile, *, project: str) -> None:
+    """Refuse a store that lacks tables, is of another schema or of another project than its objects; create nothing."""
+    database = profile.database
     present = {name for (name,) in database.run(call("list_tables"))[0]}
-    missing = sorted(_names(tables) - present)
+    missing = sorted(_names(profile.tables) - present)
     if missing:
         raise ExecutionRecoveryMismatch(found=f"the table{'s' * (len(missing) > 1)} {', '.join(missing)} missing")
     meta: dict[str, str] = dict(database.run(call("read_meta"))[0])
@@ -43,6 +55,12 @@ def preflight(database: Database, *, project: str, tables: tuple[str, ...]) -> N
         raise ExecutionSchemaIncompatible(found=meta.get("schema", "none"), supported=str(SCHEMA_VERSION))
     if meta.get("project") != project:
         raise ExecutionRecoveryMismatch(found=f"it belongs to project {meta.get('project')!r}, not {project!r}")
+    if profile.recovery:
+        profile.recovery.check(_identity(meta))
+
+
+def _identity(meta: dict[str, str]) -> Identity:
+    return Identity(meta["project"], meta["schema"], meta.get("generation", ""))
 
 
 def _names(tables: tuple[str, ...]) -> set[str]:

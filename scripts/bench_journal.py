@@ -53,7 +53,7 @@ def floor(folder: Path, steps: int, value: bytes = b"") -> float:
 def started(folder: Path) -> Engine:
     """An engine on the default profile in `folder`."""
     profile = open_sqlite(folder / "state", clock=SystemClock(), environ={})
-    initialize(profile.database, project="bench", tables=profile.tables)
+    initialize(profile, project="bench")
     return Engine(profile, Settings("bench", "bench"))
 
 

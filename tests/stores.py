@@ -45,7 +45,7 @@ class Store:
 
     def initialized(self) -> Store:
         profile = self.profile()
-        initialize(profile.database, project=PROJECT, tables=profile.tables)
+        initialize(profile, project=PROJECT)
         return self
 
     def profile(self, *, clock: Clock | None = None) -> Profile:

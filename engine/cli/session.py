@@ -39,7 +39,7 @@ def store(manifest: Path | None) -> Iterator[Project]:
 
     with project(manifest) as found:
         found.initialize_if_new()
-        preflight(found.profile.database, project=found.manifest.project, tables=found.profile.tables)
+        preflight(found.profile, project=found.manifest.project)
         yield found
 
 

@@ -62,7 +62,7 @@ def sweep(*, manifest: ManifestPath = None, dry_run: DryRun = False, json: Json 
 
     with session.project(manifest) as project:
         profile = project.profile
-        preflight(profile.database, project=project.manifest.project, tables=profile.tables)
+        preflight(profile, project=project.manifest.project)
         swept = found(profile, chance=Chance())
         if not dry_run:
             swept = removed(profile, swept)
@@ -85,7 +85,7 @@ def rebuild(*, manifest: ManifestPath = None, json: Json = False) -> None:
 
     with session.project(manifest) as project:
         _, adopted = _initialized(project) if _unused(project) else ([], False)
-        preflight(project.profile.database, project=project.manifest.project, tables=project.profile.tables)
+        preflight(project.profile, project=project.manifest.project)
         declared = [table.name for each in project.manifest.pipelines for table in each.tables]
         done = rebuilt(project.profile, declared=declared)
     if json:
@@ -103,7 +103,7 @@ def _initialized(project: "Project") -> tuple[list[str], bool]:
     before = {name for (name,) in database.run(call("list_tables"))[0]}
     adopted = not before and any(True for _ in project.profile.objects.list(""))
     project.initialize()
-    preflight(database, project=project.manifest.project, tables=project.profile.tables)
+    preflight(project.profile, project=project.manifest.project)
     created = sorted({name for (name,) in database.run(call("list_tables"))[0]} - before)
     if adopted:
         output.say("the corpus held rows and no state: its rows stay, the recorded work of unfinished runs is gone")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from engine.errors.base import BAD_USAGE, NamedError, named
 from engine.errors.failures import StorageFailure
@@ -37,6 +37,43 @@ class StorageUnusable(NamedError, StorageFailure):
     reason: str
     says = "{place}: {reason}"
     remedy = "make room or repair it and run again: what was committed stands, and the run resumes"
+
+
+@named
+class StorageBindingUnavailable(NamedError, StorageFailure):
+    """The private binding gave no usable answer (run.journal.d1-transport).
+
+    `applied` is "unknown" where a write was sent whose answer is lost: it is never sent again. Otherwise it is "no":
+    nothing was sent, or the request only read.
+    """
+
+    place: str
+    reason: str
+    applied: Literal["no", "unknown"]
+    says = "{place} gave no answer ({reason}); applied: {applied}"
+    remedy = "run again when it answers: what was recorded stands, and what was sent is known by its own token"
+
+
+@named
+class StorageProtocolMismatch(NamedError, StorageFailure):
+    """The Worker speaks another protocol than this engine."""
+
+    exit_code = BAD_USAGE
+    place: str
+    speaks: int
+    asked: int
+    says = "the Worker at {place} speaks protocol {speaks}, this engine speaks {asked}"
+    remedy = "deploy the older of the two anew: the Worker first, then the engine's image"
+
+
+@named
+class StorageLimitExceeded(NamedError, StorageFailure):
+    """A statement holds more than the store takes; it was not sent."""
+
+    statement: str
+    found: str
+    limit: str
+    says = "the statement {statement} has {found}, and D1 takes {limit}"
 
 
 @named

@@ -28,7 +28,7 @@ APART: Final = (*CATALOG, "uncollected")
 """The files of a catalog whose journal is kept elsewhere."""
 
 _HEAD = re.compile(r"^-- name: (\w+)(, durable)?\n", re.MULTILINE)
-_PARAMETER = re.compile(r"(?<![:\w]):([a-z_0-9]+)")
+PARAMETER: Final = re.compile(r"(?<![:\w]):([a-z_0-9]+)")
 
 
 def call(name: str, /, **arguments: Any) -> Call:
@@ -60,5 +60,5 @@ def _table(table: str) -> dict[str, Statement]:
 
 def _parse(name: str, body: str, durable: str | None) -> Statement:
     text = "\n".join(line for line in body.splitlines() if not line.startswith("--")).strip().rstrip(";")
-    parameters = tuple(dict.fromkeys(_PARAMETER.findall(text)))
+    parameters = tuple(dict.fromkeys(PARAMETER.findall(text)))
     return Statement(name, text, parameters, reads=text.startswith("SELECT"), durable=bool(durable))

@@ -1,2 +1,3 @@
 -- name: list_tables
-SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name;
+-- D1 keeps tables of its own, which nobody else may use.
+SELECT name FROM sqlite_master WHERE type = 'table' AND SUBSTR(name, 1, 4) <> '_cf_' ORDER BY name;

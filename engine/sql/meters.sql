@@ -20,6 +20,6 @@ RETURNING permits;
 
 -- name: free_permits
 -- How long until so many permits have left the window that as many as asked for are free.
-SELECT MIN(freed.at) + :every_ms - :now
+SELECT MIN(freed.at) + :every_ms - :now AS wait_ms
   FROM (SELECT at, SUM(permits) OVER (ORDER BY at) AS permits FROM meters WHERE quota = :quota) AS freed
  WHERE freed.permits >= (SELECT SUM(permits) FROM meters WHERE quota = :quota) + :permits - :most;

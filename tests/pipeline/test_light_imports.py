@@ -29,7 +29,7 @@ class Silent:
 
 base = Path(sys.argv[1])
 profile = open_profile("sqlite", base / "state", clock=SystemClock(), environ={})
-initialize(profile.database, project="p", tables=profile.tables)
+initialize(profile, project="p")
 source = FileSource("rows.jsonl", base) if sys.argv[2] == "file" else PythonSource("quiet_rows:pulls", base)
 table = Table("rows", "p", source, "hash")
 with Engine(profile, Settings("p", "s")) as engine:

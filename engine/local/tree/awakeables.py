@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from engine.awakeables import settled
+from engine.awakeables import resolution
 from engine.errors import AwakeableTimedOut, AwakeableUnknown
 from engine.local.tree.entries import awakeable_content, awakeable_of
 from engine.shapes import Awakeable, AwakeableState
@@ -57,7 +57,7 @@ class TreeAwakeables:
         elif awakeable.state is AwakeableState.PENDING:
             self.time_out(token, at=at)
             raise AwakeableTimedOut(token=token, deadline_at=awakeable.deadline)
-        return settled(awakeable, payload, digest=digest)
+        return resolution(awakeable, payload, digest=digest)
 
     def time_out(self, token: str, *, at: int) -> bool:
         """Close the wait if it is pending past its deadline."""

@@ -1,0 +1,89 @@
+"""Batches over the Worker's private binding, and what its answers mean."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from d1.wire import PROTOCOL, row
+from engine.errors import Refused, StorageBindingUnavailable, StorageProtocolMismatch, StorageUnusable
+
+if TYPE_CHECKING:
+    import httpx
+
+    from engine.binding import Exchange
+    from engine.ports import Rows
+
+Intent = Literal["read", "write", "initialize"]
+
+
+@dataclass(slots=True)
+class Spent:
+    """What was asked of D1 so far: what a bill is made of."""
+
+    round_trips: int = 0
+    statements: int = 0
+    rows_read: int = 0
+    rows_written: int = 0
+
+
+class Binding:
+    """Protocol 1 over `exchange`. What may be sent again is; a write goes once (run.journal.d1-transport)."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.spent = Spent()
+        self._exchange = exchange
+        self._turn = threading.Lock()
+
+    def batch(self, statements: list[dict[str, Any]], *, intent: Intent) -> list[Rows]:
+        """Run `statements` as one transaction and return the rows of each.
+
+        Raise `Refused` naming the constraint a statement met, `StorageUnusable` for any other refusal,
+        `StorageBindingUnavailable` where nobody answered for D1, `StorageProtocolMismatch`.
+        """
+        body = json.dumps({"protocol": PROTOCOL, "intent": intent, "statements": statements}, allow_nan=False)
+        send = self._exchange.tell if intent == "write" else self._exchange.ask
+        answer = send("POST", "/v1/batch", content=body.encode(), headers={"content-type": "application/json"})
+        results = self._said(answer, writes=intent == "write")["results"]
+        self._count(results)
+        return [[row(cells) for cells in result["rows"]] for result in results]
+
+    def health(self) -> dict[str, Any]:
+        """What the Worker says of itself. Raise `StorageBindingUnavailable`, `StorageProtocolMismatch`."""
+        return self._said(self._exchange.ask("GET", "/v1/health"), writes=False)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._exchange.close()
+
+    def _said(self, answer: httpx.Response, *, writes: bool) -> dict[str, Any]:
+        """The document of an answer; an error is raised as what it says and never asked about again."""
+        said = _document(answer)
+        if answer.status_code == 200 and said:
+            return said
+        place = self._exchange.url
+        text = str(said.get("text") or f"it answered HTTP {answer.status_code}, which is none of the binding's answers")
+        if answer.status_code == 409 and "constraint" in said:
+            raise Refused(constraint=text)
+        if answer.status_code == 426:
+            raise StorageProtocolMismatch(place=place, speaks=said.get("speaks", 0), asked=PROTOCOL)
+        if 300 <= answer.status_code < 500 or said.get("error") == "inexact":
+            raise StorageUnusable(place=place, reason=text)
+        raise StorageBindingUnavailable(place=place, reason=text, applied="unknown" if writes else "no")
+
+    def _count(self, results: list[dict[str, Any]]) -> None:
+        with self._turn:
+            self.spent.round_trips += 1
+            self.spent.statements += len(results)
+            self.spent.rows_read += sum(result["rows_read"] for result in results)
+            self.spent.rows_written += sum(result["rows_written"] for result in results)
+
+
+def _document(answer: httpx.Response) -> dict[str, Any]:
+    try:
+        document = answer.json()
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}
