@@ -1,0 +1,70 @@
+"""Local copies of objects, for readers that want a path: each named by object and etag, so none is ever stale."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from engine.local.disk import refusing
+from engine.shapes import domain_hash
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEPT_BYTES: Final = 4 << 30
+"""How much stays on the disk from one process to the next."""
+
+IN_USE_S: Final = 3600
+"""How long a copy that was asked for is left alone."""
+
+
+class Copies:
+    """Copies below `folder`. Losing one costs a download."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        _pruned(folder)
+
+    def find(self, name: str, etag: str) -> Path | None:
+        """The copy of `name` as it was under `etag`, if it is here."""
+        path = self._path(name, etag)
+        with suppress(FileNotFoundError):
+            os.utime(path)
+            return path
+        return None
+
+    def keep(self, name: str, etag: str, content: bytes) -> Path:
+        """Keep `content` as that copy; it has its name when it is whole."""
+        path = self._path(name, etag)
+        written = self._folder / f".{secrets.token_hex(16)}"
+        with refusing(path):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            try:
+                written.write_bytes(content)
+                written.replace(path)
+            finally:
+                written.unlink(missing_ok=True)
+        return path
+
+    def absent(self, name: str) -> Path:
+        """A path at which nothing is, and that tells the name."""
+        return self._folder / "absent" / name
+
+    def _path(self, name: str, etag: str) -> Path:
+        return self._folder / f"{domain_hash('contextful.copy', name, etag)[:32]}-{name.rpartition('/')[2]}"
+
+
+def _pruned(folder: Path) -> None:
+    """Remove the copies that were asked for longest ago, down to `KEPT_BYTES`."""
+    with suppress(OSError):  # a copy that another process has just removed, or a folder that nobody has made
+        stats = sorted(((entry.stat(), entry.path) for entry in os.scandir(folder) if entry.is_file()),
+                       key=lambda found: found[0].st_mtime)  # fmt: skip
+        excess = sum(stat.st_size for stat, _ in stats) - KEPT_BYTES
+        for stat, path in stats:
+            if excess <= 0 or time.time() - stat.st_mtime < IN_USE_S:
+                return
+            os.unlink(path)  # noqa: PTH108 - names come from scandir
+            excess -= stat.st_size

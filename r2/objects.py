@@ -1,0 +1,111 @@
+"""The corpus in a bucket: immutable objects, created at most once, replaced only as they were known."""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from engine.errors import StorageBindingUnavailable, StorageUnusable
+from r2 import names
+from r2.copies import Copies
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from concurrent.futures import Future
+    from pathlib import Path
+
+    from r2.keys import Keys
+
+WORKERS: Final = 4
+"""Requests at a time where several are asked for together; a Worker keeps six connections open."""
+
+RETRIES: Final = 8
+"""How often a replacement looks again after another writer came between."""
+
+
+class BucketObjects:
+    """`Objects` under `corpus/`. `cache` is a local folder for what is read by path; its loss costs a download."""
+
+    def __init__(self, keys: Keys, cache: Path) -> None:
+        self._keys = keys
+        self._copies = Copies(cache)
+
+    def get(self, name: str) -> bytes | None:
+        """The content of `name`, or None."""
+        held = self._keys.get(names.corpus(name))
+        return held.content if held else None
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Create `name` unless it exists; after a lost answer what stands there decides.
+
+        Nothing there may still turn into something: then the failure stands, and the outcome stays unknown.
+        """
+        key = names.corpus(name)
+        try:
+            return self._keys.create(key, content)
+        except StorageBindingUnavailable:
+            standing = self._keys.get(key)
+            if standing is None:
+                raise
+            return standing.content == content
+
+    def put(self, name: str, content: bytes) -> None:
+        """Write `name` over what was there.
+
+        An attempt whose answer was lost may arrive late, and replaces nothing: each names what it means to replace.
+        """
+        key, replacing = names.corpus(name), None
+        for _ in range(RETRIES):
+            if self._keys.put(key, content, replacing=replacing):
+                return
+            standing = self._keys.get(key)
+            if standing and standing.content == content:
+                return
+            replacing = standing.etag if standing else None
+        raise StorageUnusable(place=key, reason=f"others replaced it {RETRIES} times while it was written")
+
+    def put_all(self, contents: Iterable[tuple[str, bytes]]) -> None:
+        """`put` each, `WORKERS` at a time; twice as many contents are in memory at most."""
+        under_way: deque[Future[None]] = deque()
+        with ThreadPoolExecutor(WORKERS, thread_name_prefix="put") as pool:
+            for name, content in contents:
+                under_way.append(pool.submit(self.put, name, content))
+                if len(under_way) == 2 * WORKERS:
+                    under_way.popleft().result()
+            while under_way:
+                under_way.popleft().result()
+
+    def list(self, prefix: str) -> Iterator[str]:
+        """The names under `prefix`, sorted."""
+        yield from sorted(names.corpus_name(facts.key) for facts in self._keys.list(names.CORPUS + prefix))
+
+    def delete(self, names_: Iterable[str]) -> None:
+        """Delete each that exists, `WORKERS` at a time."""
+        with ThreadPoolExecutor(WORKERS, thread_name_prefix="delete") as pool:
+            for deletion in [pool.submit(self._keys.delete, names.corpus(name)) for name in names_]:
+                deletion.result()
+
+    def unfinished(self, *, before: int) -> Sequence[str]:  # noqa: ARG002 - the port's
+        """Nothing: a bucket holds an object whole or not at all."""
+        return ()
+
+    def forget(self, unfinished: Iterable[str]) -> None:
+        """Nothing is ever unfinished."""
+
+    @contextmanager
+    def turn(self, prefix: str) -> Iterator[None]:  # noqa: ARG002 - the port's
+        """No turn is cheap here: creation alone decides."""
+        yield
+
+    def local(self, name: str) -> Path:
+        """A local copy of `name` as it stands now; where nothing stands, a path at which nothing is."""
+        key = names.corpus(name)
+        facts = self._keys.head(key)
+        if facts is None:
+            return self._copies.absent(name)
+        if copy := self._copies.find(name, facts.etag):
+            return copy
+        held = self._keys.get(key)
+        return self._copies.keep(name, held.etag, held.content) if held else self._copies.absent(name)
