@@ -24,6 +24,7 @@ from engine.pipeline.chunk_run import ChunkRun, settled
 from engine.pipeline.chunks import MOST, Span, spanned
 from engine.pipeline.plans import ChunkState, Plans, plan_of
 from engine.pipeline.reconcile import reconciled
+from engine.pipeline.stage import discard_ended
 from engine.pipeline.table_run import Watcher
 from engine.shapes import FireState, RunStatus
 from engine.stops import StopScope
@@ -137,6 +138,7 @@ class Backfill:
         holder = engine.leases.holder
         engine.leases.register()
         fires.fail_dead(but=fire_id)
+        discard_ended(engine.profile.scratch, ended=self._over)
         fires.request(fire_id, pipeline_id=self.pipeline.id)
         fires.begin(fire_id, holder=holder)
         plans = Plans(engine.profile.database)
@@ -150,6 +152,10 @@ class Backfill:
             fires.end(fire_id, state, holder=holder)
             raise
         return self._ended(ended, fires)
+
+    def _over(self, run_id: str) -> bool:
+        run = self.engine.runs.get(run_id)
+        return run is not None and run.status.terminal
 
     def _chunks(self, queue: Sequence[tuple[Table, Planned]], plans: Plans, fire_id: str) -> Iterator[Chunked]:
         done = sum(planned.state is ChunkState.DONE for _, planned in queue)
