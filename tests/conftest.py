@@ -8,17 +8,22 @@ import pytest
 
 from tests.clocks import SettableClock
 from tests.databases import database, postgres_database, sqlite_database
+from tests.edges import edges, fresh_edge
 from tests.postgres import MISSING, REMEDY, binaries, leave_out, postgres
+from tests.scale import scale
 from tests.stores import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["database", "postgres", "postgres_database", "sqlite_database"]
+__all__ = ["database", "edges", "fresh_edge", "postgres", "postgres_database", "sqlite_database"]
 
-PROFILES: Final[dict[str, Callable[[], dict[str, str]]]] = {"sqlite": dict, "file": dict}
-"""The profiles whose adapters keep the same promises, and what gives each the settings of a fresh store."""
+ON_EDGE: Final = "cloudflare-d1"
+"""The profile whose stores are on a local edge, every statement of theirs a request to it."""
+
+PROFILES: Final = scale(short=("sqlite", "file"), full=("sqlite", "file", ON_EDGE))
+"""The profiles whose adapters keep the same promises. The conformance suite is run over the edge at every scale."""
 
 
 LEFT_OUT: Final = pytest.StashKey[int]()
@@ -47,7 +52,13 @@ def clock() -> SettableClock:
 @pytest.fixture(params=PROFILES)
 def blank(request: pytest.FixtureRequest, tmp_path: Path, clock: SettableClock) -> Iterator[Store]:
     """A store nobody has initialized."""
-    store = Store(request.param, tmp_path / "project", clock, PROFILES[request.param])
+    yield from blank_store(request, tmp_path, clock)
+
+
+def blank_store(request: pytest.FixtureRequest, tmp_path: Path, clock: SettableClock) -> Iterator[Store]:
+    """A store under the profile that `request` is parametrized with; an edge is started only where one is needed."""
+    settings = request.getfixturevalue("fresh_edge") if request.param == ON_EDGE else dict
+    store = Store(request.param, tmp_path / "project", clock, settings)
     yield store
     store.close()
 
