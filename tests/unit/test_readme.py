@@ -11,21 +11,19 @@ from engine.fires import FIRE
 from engine.runs import RUN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Set
+    from collections.abc import Mapping
+    from collections.abc import Set as AbstractSet
     from enum import StrEnum
 
 README = Path(__file__).parents[2] / "README.md"
 
 
-def drawn(name: str, table: Mapping[StrEnum, Set[StrEnum]]) -> str:
+def drawn(name: str, table: Mapping[StrEnum, AbstractSet[StrEnum]]) -> str:
     """One line a state that can be left, in the table's order."""
     order = list(table)
     width = max(map(len, order)) + 2
-    lines = [
-        f"{state:{width}}─▶ {', '.join(sorted(targets, key=order.index))}"
-        for state, targets in table.items()
-        if targets
-    ]
+    left = {state: sorted(targets, key=order.index) for state, targets in table.items() if targets}
+    lines = [f"{state:{width}}─▶ {', '.join(targets)}" for state, targets in left.items()]
     return "\n".join([f"{name}", *(f"  {line}" for line in lines)])
 
 
