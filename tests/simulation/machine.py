@@ -118,6 +118,15 @@ class Machine:
         engine.profile.close()
         self._engine, self._dead = None, False
         self.store.clock.advance(LEASE + 1_000)
+        if not self._noted():
+            self.vendor.closed_until = 0
+
+    def _noted(self) -> bool:
+        """Whether what the vendor said last is on the disk: a process that dies before that takes it with it."""
+        owner = self.engine.owners.read("table:orders")
+        entries = self.engine.profile.journal.entries(owner.execution_id) if owner else []
+        instants = [entry.next_attempt_at for entry in entries if entry.next_attempt_at]
+        return max(instants, default=0) + self.vendor.behind >= self.vendor.closed_until
 
     def leave(self) -> None:
         """End the process in order, if one is at work."""

@@ -25,13 +25,14 @@ from engine.pipeline.waits import waiting
 from engine.shapes import FireState, RunStatus, Schedule
 from tests.clocks import START, SettableClock
 from tests.pipeline.conftest import Silent
-from tests.stores import Store
+from tests.simulation.machine import LocalStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from engine.runs import RunRow
+    from tests.stores import Store
 
 MINUTE: Final = 60_000
 HOUR: Final = 60 * MINUTE
@@ -201,7 +202,7 @@ def test_a_week_of_throttles_breakdowns_and_slow_days_loses_no_row_and_asks_noth
     schedule = Schedule(attempts=5, jitter_ms=0)
     declared: dict[str, Any] = {"primary_key": ("id",), "incremental": "at", "since_param": "since"}
     table = hashed(Table("orders", "shop", source, content_hash="", schedule=schedule, **declared))
-    store = Store("sqlite", folder / "project", clock, dict).initialized()
+    store = LocalStore("sqlite", folder / "project", clock, dict).initialized()
     week = Week(store, table)
 
     week.until(START + WEEK)
