@@ -13,8 +13,8 @@ from engine.binding import Exchange, Patience
 from engine.buckets import CHOSEN, open_bucket
 from engine.clock import SystemClock
 from engine.errors import StorageCapabilityMissing
-from engine.journal import SqlJournal
 from engine.profile import Profile
+from engine.sealed import sealed_journal, sealed_objects
 from engine.sql import TABLES
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ def cloudflare_d1(root: Path, *, clock: Clock, environ: Mapping[str, str]) -> Pr
     database = D1Database(
         Binding(Exchange(url, patience=patience)), clock=None if isinstance(clock, SystemClock) else clock
     )
-    journal = SqlJournal(database, bucket.blobs(database))
+    journal = sealed_journal(database, bucket.blobs(database), environ)
+    objects = sealed_objects(bucket.objects, environ, opened=root / "opened")
 
     def close() -> None:
         database.close()
@@ -54,12 +55,12 @@ def cloudflare_d1(root: Path, *, clock: Clock, environ: Mapping[str, str]) -> Pr
         database=database,
         journal=journal,
         awakeables=SqlAwakeables(database, journal),
-        objects=bucket.objects,
+        objects=objects,
         scratch=root / "staged",
         capabilities=CAPABILITIES,
         tables=TABLES,
         close=close,
-        recovery=Frontier(bucket.objects),
+        recovery=Frontier(objects),
     )
 
 

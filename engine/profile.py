@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final, Protocol
 
-from engine.errors import CapabilityUnwired, StorageCapabilityMissing, StorageProfileUnsupported
+from engine.errors import CapabilityUnwired, ContextfulError, StorageCapabilityMissing, StorageProfileUnsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -94,16 +94,20 @@ class OpenProfile(Protocol):
 def open_profile(name: str, root: Path, *, clock: Clock, environ: Mapping[str, str]) -> Profile:
     """Open the profile `name`. An unknown one is refused: no other is chosen in its place.
 
-    Raise `StorageCapabilityMissing`, the profile closed again, when it lacks a part that every execution needs.
+    Raise `StorageCapabilityMissing` when it lacks a part that every execution needs, `StorageProfileUnsupported` when
+    its corpus is sealed and what it records is not; the profile is closed again.
     """
     known = {point.name: point for point in entry_points(group=GROUP)}
     if name not in known:
         raise StorageProfileUnsupported(profile=name, known=", ".join(sorted(known)))
+    from engine.sealed import require_paired  # noqa: PLC0415 - it knows the journal, which the Worker's rules share
+
     opener: OpenProfile = known[name].load()
     profile = opener(root, clock=clock, environ=environ)
     try:
         profile.require_whole()
-    except StorageCapabilityMissing:
+        require_paired(profile)
+    except ContextfulError:
         profile.close()
         raise
     return profile

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from engine.copies import Copies
 from engine.errors import StorageBindingUnavailable, StorageUnusable
 from r2 import names
-from r2.copies import Copies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -94,7 +94,8 @@ class StorageProfileUnsupported(NamedError, StorageFailure):
     exit_code = BAD_USAGE
     profile: str
     known: str
-    says = "the storage profile {profile!r} is not supported; known: {known}"
+    found: str = "is not supported"
+    says = "the storage profile {profile!r} {found}; known: {known}"
     remedy = "set CONTEXTFUL_STORAGE_PROFILE to one of these"
 
 
@@ -127,3 +128,23 @@ class BlobMissing(NamedError, StorageFailure):
     reference: BlobRef
     says = "the blob {reference.sha256} ({reference.bytes} bytes) is referenced and missing"
     remedy = "restore it, or rewind the execution: contextful status names it"
+
+
+@named
+class SealKeyUnusable(NamedError, StorageFailure):
+    """The key that contents are sealed under is none; what it is instead is not shown."""
+
+    exit_code = BAD_USAGE
+    variable: str
+    says = "{variable} is no key: 32 bytes in base64 or hexadecimal are expected"
+    remedy = "openssl rand -base64 32 makes one for a new corpus; an old corpus opens under its own alone"
+
+
+@named
+class SealBroken(NamedError, StorageFailure):
+    """A sealed content does not open under this key (run.journal.storage-unsupported)."""
+
+    name: str
+    reason: str
+    says = "{name} does not open: {reason}"
+    remedy = "set CONTEXTFUL_SEAL_KEY to the key the corpus was sealed under, or take the object out of a backup"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from engine.awakeables import SqlAwakeables
-from engine.journal import SqlJournal
 from engine.local.blobs import SqliteBlobs
 from engine.local.folder import FolderObjects
 from engine.local.sqlite import SqliteDatabase
@@ -14,6 +13,7 @@ from engine.local.tree.blobs import TreeBlobs
 from engine.local.tree.journal import TreeJournal
 from engine.local.tree.tree import Tree
 from engine.profile import Profile
+from engine.sealed import sealed_journal, sealed_objects
 from engine.sql import APART, TABLES
 
 if TYPE_CHECKING:
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 CAPABILITIES: Final = frozenset({"journal", "blobs", "awakeables", "owners", "corpus", "cooperative-admission"})
 
 
-def sqlite(root: Path, *, clock: Clock, environ: Mapping[str, str]) -> Profile:  # noqa: ARG001 - needs no setting
+def sqlite(root: Path, *, clock: Clock, environ: Mapping[str, str]) -> Profile:
     """Open the default profile: machine state in `state.sqlite`, rows in the folder `corpus`."""
     database = SqliteDatabase(root / "state.sqlite", clock=clock)
-    journal = SqlJournal(database, SqliteBlobs(database))
+    journal = sealed_journal(database, SqliteBlobs(database), environ)
     return Profile(
         name="sqlite",
         database=database,
         journal=journal,
         awakeables=SqlAwakeables(database, journal),
-        objects=FolderObjects(root / "corpus"),
+        objects=sealed_objects(FolderObjects(root / "corpus"), environ, opened=root / "opened"),
         scratch=root / "staged",
         capabilities=CAPABILITIES,
         tables=TABLES,
@@ -42,7 +42,7 @@ def sqlite(root: Path, *, clock: Clock, environ: Mapping[str, str]) -> Profile: 
     )
 
 
-def file(root: Path, *, clock: Clock, environ: Mapping[str, str]) -> Profile:  # noqa: ARG001 - needs no setting
+def file(root: Path, *, clock: Clock, environ: Mapping[str, str]) -> Profile:
     """Open the profile of plain files: owners and runs in `catalog.sqlite`, recorded work in folders beside it."""
     database = SqliteDatabase(root / "catalog.sqlite", clock=clock)
     tree = Tree(root)
@@ -52,7 +52,7 @@ def file(root: Path, *, clock: Clock, environ: Mapping[str, str]) -> Profile:  #
         database=database,
         journal=journal,
         awakeables=TreeAwakeables(tree, journal),
-        objects=FolderObjects(root / "corpus"),
+        objects=sealed_objects(FolderObjects(root / "corpus"), environ, opened=root / "opened"),
         scratch=root / "staged",
         capabilities=CAPABILITIES,
         tables=APART,
