@@ -10,6 +10,7 @@ import os
 import random
 import threading
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -113,6 +114,9 @@ class Scene:
         awakeables = engine.profile.awakeables
         effects = self.effects
 
+        def it(effect: Any, branch: Any) -> Any:
+            return branch.step("it", effect)
+
         def resolve(token: str) -> None:
             awakeables.resolve(token, b'"yes"', at=self.store.clock.now())
 
@@ -121,7 +125,7 @@ class Scene:
                 x.step("one", effects["one"])
                 x.step("flaky", effects["flaky"], schedule=PATIENT)
                 assert x.wait("approval", ttl_ms=600_000, announce=resolve) == "yes"
-                x.join("both", {name: lambda b, name=name: b.step("it", effects[name]) for name in ("left", "right")})
+                x.join("both", {name: partial(it, effects[name]) for name in ("left", "right")})
         except Canceled:
             pass
 

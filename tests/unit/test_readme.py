@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
@@ -13,12 +14,13 @@ from engine.runs import RUN
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
-    from enum import StrEnum
+
+S = TypeVar("S", bound=StrEnum)
 
 README = Path(__file__).parents[2] / "README.md"
 
 
-def drawn(name: str, table: Mapping[StrEnum, AbstractSet[StrEnum]]) -> str:
+def drawn(name: str, table: Mapping[S, AbstractSet[S]]) -> str:
     """One line a state that can be left, in the table's order."""
     order = list(table)
     width = max(map(len, order)) + 2
