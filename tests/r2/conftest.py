@@ -15,6 +15,7 @@ import pytest
 from engine.binding import Exchange, Patience
 from engine.local.folder import FolderObjects
 from engine.local.sqlite import SqliteDatabase
+from engine.sealed import Seal, SealedObjects
 from engine.sql import TABLES, schema
 from r2.binding import BindingKeys
 from r2.objects import BucketObjects
@@ -87,11 +88,13 @@ def keys(request: pytest.FixtureRequest) -> Keys:
     return found
 
 
-@pytest.fixture(params=["folder", "binding", "s3"])
+@pytest.fixture(params=["folder", "sealed", "binding", "s3"])
 def objects(request: pytest.FixtureRequest, tmp_path: Path) -> Objects:
-    """The corpus of a test: in a folder, and in a bucket over each protocol."""
+    """The corpus of a test: in a folder, sealed there, and in a bucket over each protocol."""
     if request.param == "folder":
         return FolderObjects(tmp_path / "corpus")
+    if request.param == "sealed":
+        return SealedObjects(FolderObjects(tmp_path / "corpus"), seal=Seal(bytes(32)), opened=tmp_path / "opened")
     return BucketObjects(request.getfixturevalue(f"{request.param}_keys"), tmp_path / "copies")
 
 
