@@ -9,7 +9,7 @@ from d1.binding import Binding
 from d1.database import D1Database
 from d1.recovery import Frontier
 from engine.awakeables import SqlAwakeables
-from engine.binding import Exchange, Patience
+from engine.binding import READ_S, WRITE_S, Exchange, Patience
 from engine.buckets import CHOSEN, open_bucket
 from engine.clock import SystemClock
 from engine.errors import StorageCapabilityMissing
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 NAME: Final = "cloudflare-d1"
 URL: Final = "CONTEXTFUL_BINDING_URL"
-READ_S: Final = "CONTEXTFUL_BINDING_READ_TIMEOUT"
-WRITE_S: Final = "CONTEXTFUL_BINDING_WRITE_TIMEOUT"
 BUCKET: Final = "r2-binding"
 
 CAPABILITIES: Final = frozenset({"journal", "blobs", "awakeables", "owners", "corpus", "cooperative-admission"})
@@ -40,9 +38,7 @@ def cloudflare_d1(root: Path, *, clock: Clock, environ: Mapping[str, str]) -> Pr
     """
     url, patience = _settings(environ)
     bucket = open_bucket(environ.get(CHOSEN, BUCKET), root / "objects", environ=environ)
-    database = D1Database(
-        Binding(Exchange(url, patience=patience)), clock=None if isinstance(clock, SystemClock) else clock
-    )
+    database = D1Database(Binding(Exchange(url, patience=patience)), clock=_injected(clock))
     journal = sealed_journal(database, bucket.blobs(database), environ)
     objects = sealed_objects(bucket.objects, environ, opened=root / "opened")
 
@@ -64,6 +60,11 @@ def cloudflare_d1(root: Path, *, clock: Clock, environ: Mapping[str, str]) -> Pr
     )
 
 
+def _injected(clock: Clock) -> Clock | None:
+    """`clock`, unless it is the machine's as it stands: then the Worker's judges."""
+    return None if type(clock) is SystemClock and not clock.offset_ms else clock
+
+
 def _settings(environ: Mapping[str, str]) -> tuple[str, Patience]:
     """Where the binding is and how long to wait for it; every wrong setting is named at once."""
     url, wrong = environ.get(URL, ""), []
@@ -72,16 +73,13 @@ def _settings(environ: Mapping[str, str]) -> tuple[str, Patience]:
     elif urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).hostname:
         wrong.append(f"{URL} is {url!r} and must be an address such as http://store.internal")
     longest = Patience()
-    seconds = {}
     for name, most in ((READ_S, longest.read_s), (WRITE_S, None)):
         text = environ.get(name)
         if text is not None and (problem := _not_seconds(text, most=most)):
             wrong.append(f"{name} is {text!r} and must be {problem}")
-        elif text is not None:
-            seconds[name] = float(text)
     if wrong:
         raise StorageCapabilityMissing(profile=NAME, missing="; ".join(wrong))
-    return url, Patience(read_s=seconds.get(READ_S, longest.read_s), write_s=seconds.get(WRITE_S, longest.write_s))
+    return url, Patience.of(environ)
 
 
 def _not_seconds(text: str, *, most: float | None) -> str | None:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 ATTEMPTS: Final = 3
 """How often a request is sent that may be sent again."""
 
+READ_S: Final = "CONTEXTFUL_BINDING_READ_TIMEOUT"
+WRITE_S: Final = "CONTEXTFUL_BINDING_WRITE_TIMEOUT"
+
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout)
 
 
@@ -36,6 +39,12 @@ class Patience:
     read_s: float = 15
     write_s: float = 45
     pause_s: float = 0.25
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> Patience:
+        """What the settings say, where they say it; whoever opens a profile has looked at them."""
+        usual = cls()
+        return cls(float(environ.get(READ_S, usual.read_s)), float(environ.get(WRITE_S, usual.write_s)))
 
 
 class Exchange:

@@ -30,11 +30,11 @@ class SystemClock:
     """The machine's clock, moved by `offset_ms`: a process may stand ahead of its neighbours."""
 
     def __init__(self, offset_ms: int = 0) -> None:
-        self._offset = offset_ms
+        self.offset_ms = offset_ms
 
     def now(self) -> int:
         """The machine's instant plus the offset."""
-        return time.time_ns() // 1_000_000 + self._offset
+        return time.time_ns() // 1_000_000 + self.offset_ms
 
     def wait(self, event: threading.Event, milliseconds: float) -> bool:
         """Wait in real time."""

@@ -27,7 +27,7 @@ def over_binding(cache: Path, *, environ: Mapping[str, str], patience: Patience 
     """Open the bucket behind `CONTEXTFUL_BINDING_URL`; `cache` holds local copies of what is read by path."""
     if not environ.get(URL):
         raise StorageCapabilityMissing(profile="r2-binding", missing=f"{URL} is not set")
-    keys = BindingKeys(Exchange(environ[URL], patience=patience))
+    keys = BindingKeys(Exchange(environ[URL], patience=patience or Patience.of(environ)))
     return Bucket(BucketObjects(keys, cache), lambda database: BucketBlobs(keys, database), keys.close)
 
 

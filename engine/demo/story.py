@@ -25,6 +25,16 @@ PATIENCE_S: Final = 30.0
 AHEAD: Final = "31s"
 """How far the second process's clock stands ahead: one second past a dead run's lease."""
 
+_RUN: Final = ("pipeline", "run", "quakes")
+
+_OF_STORAGE: Final = (
+    "CONTEXTFUL_STORAGE_",
+    "CONTEXTFUL_BINDING_",
+    "CONTEXTFUL_OBJECTS",
+    "CONTEXTFUL_S3_",
+    "CONTEXTFUL_SEAL_",
+)
+
 _MANIFEST: Final = """\
 # Written by contextful demo. The API lived in the demonstration's process and is gone; the rows are here.
 [project]
@@ -85,6 +95,7 @@ def told(manifest: Path, *, manners: Manners, real_time: bool) -> Story:
     began = time.monotonic()
     with DemoApi(manners=manners) as api:
         _write(manifest, _MANIFEST.format(url=api.url))
+        _from_nothing(manifest)
         _killed_half_way(manifest, api)
         before = api.asked()
         run = _resumed(manifest, real_time=real_time)
@@ -103,9 +114,18 @@ def _write(manifest: Path, text: str) -> None:
         raise InitRefused(file=str(manifest), reason=error.strerror or str(error)) from error
 
 
+def _from_nothing(manifest: Path) -> None:
+    """Where state outlives the folder, an earlier demonstration's position does not count."""
+    if "CONTEXTFUL_STORAGE_PROFILE" in os.environ:
+        with _child(manifest, "pipeline", "reset", "quakes", "--yes") as reset:
+            _, errors = reset.communicate(timeout=PATIENCE_S)
+        if reset.returncode:
+            raise Permanent(f"the table of an earlier demonstration cannot be reset: {errors}")
+
+
 def _killed_half_way(manifest: Path, api: DemoApi) -> None:
     """Start a run, and kill it while the API has sent it half a page."""
-    with _child(manifest) as first:
+    with _child(manifest, *_RUN) as first:
         if not api.slow_page.wait(PATIENCE_S):
             first.kill()
             raise Permanent(f"the first run never got half way: {_said(first)}")
@@ -121,7 +141,7 @@ def _killed_half_way(manifest: Path, api: DemoApi) -> None:
 def _resumed(manifest: Path, *, real_time: bool) -> dict[str, Any]:
     """Run again and return what the run says of itself."""
     ahead, wait = ([], ["--wait", "60s"]) if real_time else (["--clock-ahead", AHEAD], [])
-    with _child(manifest, *wait, before=ahead) as second:
+    with _child(manifest, *_RUN, *wait, before=ahead) as second:
         output, errors = second.communicate(timeout=PATIENCE_S + 60)
     if second.returncode:
         raise Permanent(f"the second run ended with {second.returncode}: {errors}")
@@ -130,13 +150,12 @@ def _resumed(manifest: Path, *, real_time: bool) -> dict[str, Any]:
 
 
 @contextmanager
-def _child(manifest: Path, *options: str, before: list[str] | None = None) -> Iterator[subprocess.Popen[str]]:
-    """A process that runs the pipeline; whatever ends the block ends it."""
+def _child(manifest: Path, *words: str, before: list[str] | None = None) -> Iterator[subprocess.Popen[str]]:
+    """A process that runs a command on the manifest; whatever ends the block ends it."""
     command = [sys.executable, "-m", "engine.cli.ahead", *(before or [])]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("CONTEXTFUL_")}
     with subprocess.Popen(  # noqa: S603 - our own module, by our own interpreter
-        [*command, "pipeline", "run", "quakes", "--manifest", str(manifest), "--json", *options],
-        env=environment,
+        [*command, *words, "--manifest", str(manifest), "--json"],
+        env=_environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -145,6 +164,15 @@ def _child(manifest: Path, *options: str, before: list[str] | None = None) -> It
             yield process
         finally:
             process.kill()
+
+
+def _environment() -> dict[str, str]:
+    """This process's, of the command line's variables only those that say where state lives."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("CONTEXTFUL_") or name.startswith(_OF_STORAGE)
+    }
 
 
 def _said(process: subprocess.Popen[str]) -> str:
@@ -157,6 +185,6 @@ def _distinct(manifest: Path) -> int:
     from engine.corpus.read import ReadFace  # noqa: PLC0415 - the reader loads while nobody waits for a first page
     from engine.project import Project  # noqa: PLC0415
 
-    with Project.find(manifest) as project:
+    with Project.find(manifest, environ=_environment()) as project:
         answer = ReadFace(project.profile.objects).read("SELECT count(DISTINCT id) FROM quakes")
     return int(answer.rows[0][0])
