@@ -70,6 +70,8 @@ class Books:
         rows = [row for part in marker.parts for row in self._part(part.name)]
         numbers = list(dict.fromkeys(row["answer"] for row in rows))
         assert not set(numbers) & set(self.landed), "an answer landed twice"
+        if numbers and self._checkpointed:
+            self._check_frontier(self.machine.vendor.answers[numbers[0]], before)
         for number in numbers:
             answer = self.machine.vendor.answers[number]
             found = [(row["id"], row["at"], row["version"]) for row in rows if row["answer"] == number]
@@ -97,6 +99,11 @@ class Books:
             return
         reached = self._reached(before)
         assert answer.asked in reached, f"answer {answer.number} was asked at {answer.asked}, not at {reached}"
+
+    def _check_frontier(self, answer: Answer, before: Any) -> None:
+        """Where a walk goes on behind a checkpoint, its next page lies past it: no instant is parted by two commits."""
+        if answer.asked == self.machine.vendor.answers[self.landed[-1]].carried:
+            assert min(row.clock for row in answer.rows) > before["at"], "a checkpoint parts the rows of an instant"
 
     def _begins(self, answer: Answer) -> bool:
         return answer.asked is None and not (self._opaque and self.landed)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 SEEDS: Final = scale(short=40, full=1_000)
 SLICES: Final = 4
+FOUND: Final = (43, 268)
+"""Seeds that found something: a wait forgotten behind a checkpoint, commits unseen after a clock was set back."""
+
 QUIET: Final = 12
 """Fires in which a table that nothing befalls any more has to come to rest."""
 
@@ -37,7 +40,7 @@ CHOSEN: Final = [int(seed) for seed in os.environ.get("CONTEXTFUL_SIMULATION_SEE
 @pytest.mark.clause("run.journal.replay-lands", "run.journal.collection")
 @pytest.mark.parametrize("part", range(SLICES))
 def test_whatever_befalls_a_table_no_row_is_lost_and_none_is_asked_for_in_vain(part: int, folder: Path) -> None:
-    for seed in CHOSEN or range(SEEDS):
+    for seed in CHOSEN or {*range(SEEDS), *FOUND}:
         if seed % SLICES == part:
             play(drawn(seed), folder / str(seed))
 
