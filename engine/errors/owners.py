@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import field
 from typing import Any
 
 from engine.errors.base import NOT_NOW, NamedError, named
@@ -50,7 +49,7 @@ class ExecutionPinMismatch(NamedError, Permanent):
     execution_id: str
     pinned: str
     asked: str
-    differs: str = field(init=False)
+    differs: str = ""
     says = (
         "{scope} has the pending execution {execution_id} under pins {pinned}, and this run asks for {asked}; "
         "they differ in {differs}"
