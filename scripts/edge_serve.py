@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import secrets
@@ -42,6 +43,7 @@ def main() -> int:
     asked.state.mkdir(parents=True, exist_ok=True)
     credential = _credential(asked.state)
     with (
+        _kept_alone(asked.state),
         tempfile.TemporaryDirectory(prefix="contextful-edge-") as folder,
         _host(asked, tools(), stage(Path(folder) / "worker", entry=asked.entry), credential) as host,
     ):
@@ -92,6 +94,18 @@ def _credential(state: Path) -> str:
         kept.touch(mode=0o600)
         kept.write_text(secrets.token_urlsafe(32), encoding="utf-8")
     return kept.read_text(encoding="utf-8")
+
+
+@contextmanager
+def _kept_alone(state: Path) -> Iterator[None]:
+    """Hold the state folder against another edge: two would write one database apart."""
+    with (state / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            msg = f"another edge serves {state}: end it, or name another folder with --state"
+            raise SystemExit(msg) from None
+        yield
 
 
 def _log(state: Path) -> Path:

@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -91,9 +92,11 @@ def _npm_ci(node: Path) -> None:
 
 
 def _vendor() -> None:
+    # Into a new folder: what an older version had and this one has not would be deployed with it.
+    shutil.rmtree(VENDORED, ignore_errors=True)
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
     lock = ["--no-deps", "--require-hashes", "-r", str(SDK)]
-    subprocess.run([*pip, "--upgrade", "--target", str(VENDORED), *lock], check=True)
+    subprocess.run([*pip, "--target", str(VENDORED), *lock], check=True)
 
 
 def _once(made: Path, lock: Path, make: Callable[[], None]) -> None:

@@ -21,11 +21,12 @@ READY = re.compile(r"ready public=(?P<public>\S+) private=(?P<private>\S+) opera
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A running edge: its two addresses, the operator's credential, and the process that serves it."""
+    """A running edge: its two addresses, the operator's credential, its folder, and the process that serves it."""
 
     public: str
     private: str
     operator: str
+    state: Path
     process: subprocess.Popen[str]
 
 
@@ -47,7 +48,7 @@ def local_edge(
         line = process.stdout.readline()
         match = READY.fullmatch(line)
         assert match, f"the edge said {line!r}; its log: {_log(state)}"
-        yield Edge(match["public"], match["private"], match["operator"], process)
+        yield Edge(match["public"], match["private"], match["operator"], state, process)
     finally:
         process.terminate()
         process.communicate(timeout=20)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -33,6 +34,20 @@ def test_the_failed_statement_is_found_wherever_it_stands(binding, table, place:
     assert answer.status_code == 409
     assert answer.json() == {"error": "SQLITE_ERROR", "text": "malformed JSON", "statement": place + 1}
     assert binding.rows(f"SELECT id FROM {table}") == []
+
+
+def test_batches_of_many_at_once_do_not_mix(binding, table):
+    binding.batch((f"INSERT INTO {table} (id, anything) VALUES (1, 0)",))
+
+    def raise_by_one(_n: int) -> int:
+        add = f"UPDATE {table} SET anything = CAST(anything AS INTEGER) + 1 WHERE id = 1"
+        answer = binding.batch((add,), (f"SELECT CAST(anything AS INTEGER) AS n FROM {table}",))
+        return int(answer.json()["results"][1]["rows"][0][0])
+
+    with ThreadPoolExecutor(10) as pool:
+        seen = sorted(pool.map(raise_by_one, range(40)))
+
+    assert seen == list(range(1, 41))
 
 
 def test_a_named_check_is_named(binding, table):

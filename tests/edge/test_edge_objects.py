@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -44,6 +45,19 @@ def test_an_object_is_created_once(binding):
 
     assert (first.status_code, second.status_code) == (200, 412)
     assert binding.http.get(name).content == b"first"
+
+
+def test_of_many_that_create_one_object_at_once_one_does(binding):
+    def create(n: int) -> int:
+        headers = {"If-None-Match": "*"}
+        answer = binding.http.put("/v1/objects/corpus/raced", content=str(n).encode(), headers=headers)
+        return int(answer.status_code)
+
+    with ThreadPoolExecutor(8) as pool:
+        statuses = list(pool.map(create, range(8)))
+
+    assert sorted(statuses) == [200] + [412] * 7
+    assert binding.http.get("/v1/objects/corpus/raced").content == str(statuses.index(200)).encode()
 
 
 def test_an_object_is_replaced_only_as_it_was_known(binding):

@@ -9,9 +9,8 @@ import time
 from pathlib import Path
 
 import httpx
-import pytest
 
-from tests.local_edge import ROOT, SERVE, free_ports, local_edge
+from tests.local_edge import ROOT, SERVE, Edge, free_ports, local_edge
 
 PRIVATE = ["/v1/health", "/v1/batch", "/v1/objects", "/v1/objects/corpus/x", "/v1/objects?prefix="]
 
@@ -39,32 +38,29 @@ def test_a_caller_is_not_who_its_header_says(binding):
     assert health["caller"] is None
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_an_edge_ends_with_its_children_and_finds_its_state_again(tmp_path: Path, number: signal.Signals):
+def test_an_edge_ends_with_its_children_and_finds_its_state_again(tmp_path: Path):
     state = tmp_path / "state"
     with local_edge(state, program=[ROOT / "scripts" / "edge"]) as first:
         _send(first.private, "CREATE TABLE kept (a TEXT)")
         httpx.put(f"{first.private}/v1/objects/corpus/kept", content=b"kept", trust_env=False)
-        children = _descendants(first.process.pid)
-        first.process.send_signal(number)
-        first.process.wait(timeout=15)
+        assert _ends_with_its_children(first, signal.SIGTERM)
 
-    assert children
-    assert _all_gone(children)
     with local_edge(state) as second:
         assert second.operator == first.operator
         assert _send(second.private, "SELECT count(*) AS n FROM kept") == [[0]]
         assert httpx.get(f"{second.private}/v1/objects/corpus/kept", trust_env=False).content == b"kept"
+        assert _ends_with_its_children(second, signal.SIGINT)
 
 
-def test_an_edge_that_is_killed_takes_its_children_along(tmp_path: Path):
-    with local_edge(tmp_path / "state") as edge:
-        children = _descendants(edge.process.pid)
-        edge.process.kill()
-        edge.process.wait()
+def test_an_edge_that_is_killed_takes_its_children_along(edge, tmp_path: Path):
+    state = tmp_path / "state"
+    with local_edge(state) as other:
+        # The credential is of this state folder and for its owner alone.
+        assert len(other.operator) >= 32
+        assert other.operator != edge.operator
+        assert (state / "operator").stat().st_mode & 0o077 == 0
 
-        assert children
-        assert _all_gone(children)
+        assert _ends_with_its_children(other, signal.SIGKILL)
 
 
 def test_an_edge_whose_port_is_taken_says_so(edge, tmp_path: Path):
@@ -78,11 +74,21 @@ def test_an_edge_whose_port_is_taken_says_so(edge, tmp_path: Path):
     assert "--port" in ended.stderr
 
 
-def test_the_operators_credential_is_of_one_state_folder_and_for_its_owner_alone(edge, tmp_path: Path):
-    with local_edge(tmp_path / "state") as other:
-        assert len(other.operator) >= 32
-        assert other.operator != edge.operator
-        assert (tmp_path / "state" / "operator").stat().st_mode & 0o077 == 0
+def test_a_state_folder_is_served_by_one_edge(edge):
+    public, private = map(str, free_ports(2))
+    where = ["--port", public, "--private-port", private, "--state", str(edge.state)]
+
+    ended = subprocess.run([*SERVE, *where], capture_output=True, text=True, timeout=30, check=False)
+
+    assert ended.returncode == 1
+    assert f"another edge serves {edge.state}" in ended.stderr
+
+
+def _ends_with_its_children(edge: Edge, number: signal.Signals) -> bool:
+    children = _descendants(edge.process.pid)
+    edge.process.send_signal(number)
+    edge.process.wait(timeout=30)
+    return bool(children) and _all_gone(children)
 
 
 def _send(private: str, sql: str) -> list[list[object]]:
