@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import ExecutionSuperseded, StorageBindingUnavailable
-from engine.shapes import Awakeable, EntryKey, RunStatus
+from engine.shapes import INLINE_LIMIT, Awakeable, EntryKey, RunStatus
 
 pytestmark = pytest.mark.clause("run.journal.d1-transport")
 
-BIG = b"x" * 100_000
+BIG = bytes(INLINE_LIMIT + 1)
 
 
 def key(opened, step: str = "one") -> EntryKey:
