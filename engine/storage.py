@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from engine.ports import Database
     from engine.profile import Profile
 
+RESTORING: Final = "restoring"
+"""The entry of `meta` that stands while a backup is restored: nothing is admitted beside it."""
+
 _CREATED: Final = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+)")
 
 
@@ -51,6 +54,8 @@ def preflight(profile: Profile, *, project: str) -> None:
     if missing:
         raise ExecutionRecoveryMismatch(found=f"the table{'s' * (len(missing) > 1)} {', '.join(missing)} missing")
     meta: dict[str, str] = dict(database.run(call("read_meta"))[0])
+    if RESTORING in meta:
+        raise ExecutionRecoveryMismatch(found="a restore into it was interrupted: repeat it with the same backup")
     if meta.get("schema") != str(SCHEMA_VERSION):
         raise ExecutionSchemaIncompatible(found=meta.get("schema", "none"), supported=str(SCHEMA_VERSION))
     if meta.get("project") != project:

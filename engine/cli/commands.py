@@ -42,7 +42,13 @@ GROUPS: Final = {
     ),
     "storage": (
         "The store: state and corpus.",
-        {"initialize": "storage:initialize", "check": "storage:check", "sweep": "storage:sweep"},
+        {
+            "initialize": "storage:initialize",
+            "check": "storage:check",
+            "sweep": "storage:sweep",
+            "backup": "storage:backup",
+            "restore": "storage:restore",
+        },
     ),
     "catalog": ("The catalog, a cache of what the corpus holds.", {"rebuild": "storage:rebuild"}),
 }

@@ -1,7 +1,8 @@
-"""`contextful storage initialize` and `check`, `catalog rebuild`: the store itself."""
+"""`contextful storage …` and `catalog rebuild`: the store itself."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,7 +10,10 @@ from engine.cli import output, session
 from engine.cli.options import DryRun, Json, ManifestPath
 
 if TYPE_CHECKING:
+    from engine.backup import Backup
     from engine.project import Project
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The backup's folder.")]
 
 
 def initialize(*, manifest: ManifestPath = None, json: Json = False) -> None:
@@ -78,6 +82,27 @@ def sweep(*, manifest: ManifestPath = None, dry_run: DryRun = False, json: Json 
     output.text(f"{'would remove' if dry_run else 'removed'} {', '.join(counts)}")
 
 
+def backup(folder: Folder, *, manifest: ManifestPath = None, json: Json = False) -> None:
+    """Write the execution state into the new folder DIR, with the names of the objects it goes with.
+
+    No engine may be at work. The objects of a bucket are not copied; keep the bucket, or copy it beside the backup.
+    """
+    from engine.backup import backup as backed_up
+
+    with session.project(manifest) as project:
+        done = backed_up(project.profile, folder, project=project.manifest.project)
+    _tell(done, "backed up", json=json)
+
+
+def restore(folder: Folder, *, manifest: ManifestPath = None, json: Json = False) -> None:
+    """Bring the backup in DIR into a store that holds nothing yet, beside the objects it goes with."""
+    from engine.backup import restore as restored
+
+    with session.project(manifest) as project:
+        done = restored(project.profile, folder, project=project.manifest.project)
+    _tell(done, "restored", json=json)
+
+
 def rebuild(*, manifest: ManifestPath = None, json: Json = False) -> None:
     """Rebuild the catalog from the corpus: run history and positions. Unfinished work is left as it is."""
     from engine.catalog import rebuild as rebuilt
@@ -92,6 +117,16 @@ def rebuild(*, manifest: ManifestPath = None, json: Json = False) -> None:
         output.document(asdict(done) | {"adopted": adopted})
         return
     output.text(f"restored {output.counted(done.runs, 'run')} and {output.counted(len(done.positions), 'position')}")
+
+
+def _tell(done: "Backup", did: str, *, json: bool) -> None:
+    if json:
+        output.document(asdict(done))
+        return
+    rows = output.counted(sum(done.rows.values()), "row")
+    output.text(
+        f"{did} {rows}; it goes with {output.counted(done.objects, 'object')} and {output.counted(done.blobs, 'blob')}"
+    )
 
 
 def _initialized(project: "Project") -> tuple[list[str], bool]:

@@ -80,6 +80,7 @@ from engine.errors.steps import (
 )
 from engine.errors.stops import CancelTargetNotInFlight
 from engine.errors.stores import (
+    BackupUnusable,
     BlobMissing,
     ExecutionRecoveryMismatch,
     ExecutionSchemaIncompatible,
@@ -93,6 +94,7 @@ from engine.errors.stores import (
     StorageProfileUnsupported,
     StorageProtocolMismatch,
     StorageUnusable,
+    StoreInUse,
 )
 
 __all__ = [
@@ -107,6 +109,7 @@ __all__ = [
     "BackfillNeedsIncremental",
     "BackfillStepsExceeded",
     "BackfillWindowUnusable",
+    "BackupUnusable",
     "BlobMissing",
     "CancelTargetNotInFlight",
     "Canceled",
@@ -171,6 +174,7 @@ __all__ = [
     "StorageProfileUnsupported",
     "StorageProtocolMismatch",
     "StorageUnusable",
+    "StoreInUse",
     "StoreSchemaIncompatible",
     "TableUnknown",
     "Transient",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from engine.errors.base import BAD_USAGE, NamedError, named
+from engine.errors.base import BAD_USAGE, NOT_NOW, NamedError, named
 from engine.errors.failures import StorageFailure
 
 if TYPE_CHECKING:
@@ -148,3 +148,24 @@ class SealBroken(NamedError, StorageFailure):
     reason: str
     says = "{name} does not open: {reason}"
     remedy = "set CONTEXTFUL_SEAL_KEY to the key the corpus was sealed under, or take the object out of a backup"
+
+
+@named
+class StoreInUse(NamedError, StorageFailure):
+    """An engine is at work in the store, and what is asked for needs it still (run.journal.d1-backup)."""
+
+    exit_code = NOT_NOW
+    holder: str
+    until_at: int
+    says = "an engine is at work: {holder}, until {until_at} at least"
+    remedy = "stop it, or let it finish, and try again"
+
+
+@named
+class BackupUnusable(NamedError, StorageFailure):
+    """A folder that a backup cannot be written to or read from."""
+
+    folder: str
+    found: str
+    says = "the backup {folder}: {found}"
+    remedy = "name another folder"

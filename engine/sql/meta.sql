@@ -17,3 +17,6 @@ INSERT INTO meta (name, value) VALUES (:name, :value) ON CONFLICT (name) DO NOTH
 
 -- name: read_meta
 SELECT name, value FROM meta;
+
+-- name: forget_meta, durable
+DELETE FROM meta WHERE name = :name;

@@ -160,3 +160,18 @@ def test_an_unknown_profile_is_refused_with_those_there_are(shell: Shell) -> Non
     assert ended.code == 2
     assert ended.error["name"] == "StorageProfileUnsupported"
     assert "sqlite" in ended.err
+
+
+@pytest.mark.clause("run.journal.d1-backup")
+def test_a_store_is_backed_up_and_restored_beside_its_corpus(landed: Shell) -> None:
+    taken = landed.json("storage", "backup", "kept")
+    for path in state(landed):
+        path.unlink()
+
+    restored = landed.json("storage", "restore", "kept")
+
+    assert restored == taken
+    assert taken["rows"]["runs"] == 1
+    assert landed.json("storage", "check")["problems"] == []
+    assert [run["status"] for run in landed.json("run", "list")["runs"]] == ["success"]
+    assert landed("storage", "backup", "kept").code == 1

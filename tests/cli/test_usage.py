@@ -17,7 +17,7 @@ GROUPS = {
     "pipeline": {"validate", "list", "preview", "run", "reset", "apply", "backfill"},
     "table": {"drop"},
     "run": {"list", "show", "export", "rewind", "stop", "resume-due"},
-    "storage": {"initialize", "check", "sweep"},
+    "storage": {"initialize", "check", "sweep", "backup", "restore"},
     "catalog": {"rebuild"},
 }
 COMMANDS = [("init",), ("read",), ("status",), ("demo",), *((g, c) for g in sorted(GROUPS) for c in sorted(GROUPS[g]))]
