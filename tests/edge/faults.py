@@ -1,0 +1,236 @@
+"""A proxy between engine and binding that breaks one request, or more, exactly as a network or D1 may break it."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import json
+import socket
+import struct
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+ERRORS: Final = (
+    "D1 DB reset because its code was updated.",
+    "Internal error while starting up D1 DB storage caused object to be reset.",
+    "Network connection lost.",
+    "Internal error in D1 DB storage caused object to be reset.",
+    "Cannot resolve D1 DB due to transient issue on remote node.",
+    "Can't read from request stream because client disconnected.",
+    "D1 DB storage operation exceeded timeout which caused object to be reset.",
+    "D1 DB is overloaded. Requests queued for too long.",
+    "D1 DB is overloaded. Too many requests queued.",
+    "D1 DB's isolate exceeded its memory limit and was reset.",
+    "D1 DB exceeded its CPU time limit and was reset.",
+)
+"""What D1 documents that it says when a request fails for no fault of the statement."""
+
+_HOP: Final = frozenset({"connection", "keep-alive", "transfer-encoding", "content-length", "host"})
+
+
+class How(StrEnum):
+    """What happens to a request."""
+
+    DROPPED_BEFORE = "dropped before"
+    DROPPED_AFTER = "dropped after"
+    STALLED = "stalled"
+    CUT = "cut"
+    ERROR_BEFORE = "error before"
+    ERROR_AFTER = "error after"
+    DEAD = "dead"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """`how` request `at` fails, counted from 0 since the proxy was armed.
+
+    A stall lasts `seconds` and reaches the binding after it, when nobody waits any more; so long a dead binding takes
+    no connection's request, whichever it is. An error carries `text`.
+    """
+
+    how: How
+    at: int
+    seconds: float = 0
+    text: str = ERRORS[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request as it came to the proxy."""
+
+    method: str
+    path: str
+    intent: str
+    digest: str
+    faulty: bool
+
+    @property
+    def writes(self) -> bool:
+        """Whether sending it twice could apply it twice."""
+        return self.intent == "write" or self.method == "DELETE"
+
+    @property
+    def kind(self) -> str:
+        """What it is, apart from what it is about."""
+        return f"{self.method} {self.intent or self.path.split('?')[0].split('/')[2]}"
+
+
+class FaultProxy:
+    """A reverse proxy on a loopback port, from `with` to its end."""
+
+    def __init__(self, target: str) -> None:
+        parts = urlsplit(target)
+        self.target = (str(parts.hostname), int(parts.port or 80))
+        self._fault: Fault | None = None
+        self._dead_until = 0.0
+        self._turn = threading.Lock()
+        self._came: list[Request] = []
+        self._closing = threading.Event()
+        self._server = _Server(("127.0.0.1", 0), _Handler, self)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._closing.set()
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def arm(self, fault: Fault | None) -> None:
+        """Forget what came and let `fault` happen; None lets everything through."""
+        with self._turn:
+            self._fault, self._dead_until, self._came = fault, 0.0, []
+
+    def came(self) -> list[Request]:
+        """Every request since the proxy was armed, in the order of arrival."""
+        with self._turn:
+            return list(self._came)
+
+    def resent(self) -> list[Request]:
+        """The writes that were broken and came again."""
+        came = self.came()
+        broken = [each for each in came if each.faulty and each.writes]
+        return [each for each in broken if sum(each.digest == other.digest for other in came) > 1]
+
+    def meets(self, method: str, path: str, body: bytes) -> Fault | None:
+        """Note a request and return what is to happen to it."""
+        with self._turn:
+            fault, number = self._fault, len(self._came)
+            if fault and fault.how is How.DEAD and number == fault.at:
+                self._dead_until = time.monotonic() + fault.seconds
+            dead = time.monotonic() < self._dead_until
+            broken = fault if fault and (dead or number == fault.at) else None
+            digest = hashlib.sha256(f"{method} {path} ".encode() + body).hexdigest()
+            self._came.append(Request(method, path, _intent(path, body), digest, broken is not None))
+            return broken
+
+    def stall(self, seconds: float) -> None:
+        """Wait; the proxy's end cuts it short."""
+        self._closing.wait(seconds)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = False
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], proxy: FaultProxy) -> None:
+        super().__init__(address, handler)
+        self.proxy = proxy
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: connections that break are what this is for."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.1"
+    timeout = 60
+
+    def handle_one_request(self) -> None:
+        """Serve the next request of the connection, whatever its method."""
+        self.raw_requestline = self.rfile.readline(65_537)
+        if not self.raw_requestline or not self.parse_request():
+            self.close_connection = True
+            return
+        self._serve(self.rfile.read(int(self.headers.get("content-length", 0))))
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the method it overrides
+        """Log nothing: `FaultProxy.came` holds every request."""
+
+    def _serve(self, body: bytes) -> None:
+        fault = self.server.proxy.meets(self.command, self.path, body)
+        match fault.how if fault else None:
+            case None:
+                self._answer(*self._forwarded(body))
+            case How.DROPPED_BEFORE | How.DEAD:
+                self._hang_up()
+            case How.DROPPED_AFTER:
+                self._forwarded(body)
+                self._hang_up()
+            case How.STALLED:
+                assert fault
+                self.server.proxy.stall(fault.seconds)
+                with suppress(OSError):
+                    self._answer(*self._forwarded(body))
+                self._hang_up()
+            case How.CUT:
+                self._answer(*self._forwarded(body), share=0.5)
+                self._hang_up()
+            case How.ERROR_BEFORE | How.ERROR_AFTER:
+                assert fault
+                if fault.how is How.ERROR_AFTER:
+                    self._forwarded(body)
+                said = json.dumps({"error": "unavailable", "text": fault.text}).encode()
+                self._answer(503, {"content-type": "application/json"}, said)
+
+    def _forwarded(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
+        connection = http.client.HTTPConnection(*self.server.proxy.target, timeout=60)
+        try:
+            headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOP}
+            if self.command in {"POST", "PUT"}:
+                headers["content-length"] = str(len(body))
+            connection.request(self.command, self.path, body=body or None, headers=headers)
+            answer = connection.getresponse()
+            content = answer.read()
+            kept = {name: value for name, value in answer.getheaders() if name.lower() not in _HOP}
+            return answer.status, kept, content
+        finally:
+            connection.close()
+
+    def _answer(self, status: int, headers: dict[str, str], content: bytes, *, share: float = 1) -> None:
+        self.send_response_only(status)
+        # An answer without content still is to be cut: its head says more than it holds.
+        length = len(content) if share == 1 else max(len(content), 1)
+        for name, value in {**headers, "content-length": str(length)}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content[: int(len(content) * share)])
+
+    def _hang_up(self) -> None:
+        """Reset the connection, so that the other side notices at once."""
+        self.close_connection = True
+        with suppress(OSError):
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.shutdown(socket.SHUT_RDWR)
+
+
+def _intent(path: str, body: bytes) -> str:
+    """What a batch says that it is; nothing for any other request."""
+    return str(json.loads(body)["intent"]) if path == "/v1/batch" else ""
