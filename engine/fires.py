@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.shapes import FireState, domain_hash
 from engine.sql import call
+from engine.unanswered import settled
 
 if TYPE_CHECKING:
     from engine.ports import Database
@@ -38,14 +39,17 @@ class Fire:
 
 
 class Fires:
-    """The fires of a store."""
+    """The fires of a store. A move whose answer is lost is settled by the fire's state (run.journal.d1-transport)."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
 
     def request(self, fire_id: str, *, pipeline_id: str) -> Fire:
         """Ask for a fire, or find the one of that id as it stands."""
-        self._db.run(call("request_fire", fire_id=fire_id, pipeline_id=pipeline_id))
+        settled(
+            lambda: self._db.run(call("request_fire", fire_id=fire_id, pipeline_id=pipeline_id)),
+            found=lambda: self._db.run(call("read_fire", fire_id=fire_id))[0] or None,
+        )
         return self.read(fire_id)
 
     def read(self, fire_id: str) -> Fire:
@@ -93,7 +97,10 @@ class Fires:
         if target not in FIRE[state]:
             raise ValueError(f"a fire that is {state} does not become {target}")
         moved = {"fire_id": fire_id, "state": state, "target": target, "holder": holder, "ended_at": ended_at}
-        self._db.run(call("move_fire", **moved, held_by=held_by))
+        settled(
+            lambda: self._db.run(call("move_fire", **moved, held_by=held_by)),
+            found=lambda: [] if self.read(fire_id).state is target else None,
+        )
 
 
 def keyed_fire_id(*, project: str, pipeline: str, key: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import ExecutionSuperseded, StorageBindingUnavailable
-from engine.shapes import INLINE_LIMIT, Awakeable, EntryKey, RunStatus
+from engine.fires import Fires
+from engine.shapes import INLINE_LIMIT, Awakeable, EntryKey, FireState, RunStatus
 
 pytestmark = pytest.mark.clause("run.journal.d1-transport")
 
@@ -272,3 +273,25 @@ def test_a_timeout_goes_on_only_where_the_wait_shows_it(desk, applied: bool):
         raised = unavailable.applied
 
     assert raised == (None if applied else "unknown")
+
+
+@pytest.mark.parametrize("applied", [True, False])
+def test_a_fire_is_requested_and_moved_only_where_its_row_shows_it(desk, applied: bool):
+    desk.register()
+    fires = Fires(desk.database)
+    fires.request("f-1", pipeline_id="p")
+    fires.begin("f-1", holder="h-1")
+    raised = []
+
+    for statement, verb in (
+        ("request_fire", lambda: fires.request("f-2", pipeline_id="p")),
+        ("move_fire", lambda: fires.end("f-1", FireState.COMPLETED, holder="h-1")),
+    ):
+        desk.database.lose(statement, applied=applied)
+        try:
+            verb()
+        except StorageBindingUnavailable as unavailable:
+            raised.append(unavailable.applied)
+
+    assert raised == ([] if applied else ["unknown"] * 2)
+    assert fires.read("f-1").state is (FireState.COMPLETED if applied else FireState.RUNNING)
