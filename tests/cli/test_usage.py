@@ -73,7 +73,8 @@ def test_a_group_without_a_command_shows_its_help(shell: Shell) -> None:
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c not in {("init",), ("demo",)}], ids=" ".join)
 def test_in_an_empty_folder_every_command_says_how_to_begin(shell: Shell, command: tuple[str, ...]) -> None:
     needs = {"run show": ["r"], "run rewind": ["x", "--reason", "y"], "table drop": ["t"], "pipeline run": ["p"],
-             "pipeline preview": ["p"], "pipeline reset": ["p"], "run stop": ["r"],
+             "storage backup": ["d"], "storage restore": ["d"], "run stop": ["r"],
+             "pipeline preview": ["p"], "pipeline reset": ["p"],
              "pipeline backfill": ["p", "--from", "1", "--to", "2", "--every", "1"]}  # fmt: skip
 
     ended = shell(*command, *needs.get(" ".join(command), []), "--json")

@@ -20,23 +20,16 @@ from engine.sql import TABLES, schema
 from r2.binding import BindingKeys
 from r2.objects import BucketObjects
 from r2.s3 import S3Keys, Settings, _client
-from tests.local_edge import local_edge
-from tests.r2.prefixed import Prefixed
+from tests.local_edge import free_ports
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from engine.ports import Objects
     from r2.keys import Keys
     from tests.clocks import SettableClock
 
 _numbers = count()
-
-
-@pytest.fixture(scope="session")
-def edge_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with local_edge(tmp_path_factory.mktemp("edge") / "state") as running:
-        yield running.private
 
 
 @pytest.fixture(scope="session")
@@ -67,15 +60,21 @@ def s3_environ() -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture
-def binding_keys(edge_url: str) -> Iterator[Keys]:
-    keys = BindingKeys(Exchange(edge_url, patience=Patience(pause_s=0.01)))
-    yield Prefixed(keys, f"of-{next(_numbers)}")
+def binding_keys(fresh_edge: Callable[[], dict[str, str]]) -> Iterator[Keys]:
+    keys = BindingKeys(Exchange(fresh_edge()["CONTEXTFUL_BINDING_URL"], patience=Patience(pause_s=0.01)))
+    yield keys
     keys.close()
 
 
 @pytest.fixture
-def s3_keys(s3_environ: dict[str, str]) -> Iterator[Keys]:
-    settings = Settings.of(s3_environ | {"CONTEXTFUL_S3_PREFIX": f"project-{next(_numbers)}"})
+def s3_folder(s3_environ: dict[str, str]) -> dict[str, str]:
+    """The settings of a folder of that bucket that nobody else has."""
+    return s3_environ | {"CONTEXTFUL_S3_PREFIX": f"project-{next(_numbers)}"}
+
+
+@pytest.fixture
+def s3_keys(s3_folder: dict[str, str]) -> Iterator[Keys]:
+    settings = Settings.of(s3_folder)
     keys = S3Keys(_client(settings), settings)
     yield keys
     keys.close()
@@ -105,3 +104,10 @@ def database(tmp_path: Path, clock: SettableClock) -> Iterator[SqliteDatabase]:
     opened.run(*schema(*TABLES))
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def free_address() -> str:
+    """Where nobody listens."""
+    [port] = free_ports(1)
+    return f"http://127.0.0.1:{port}"
