@@ -14,6 +14,7 @@ from engine.pipeline import manifest as manifests
 from engine.pipeline.checkpoints import Limits
 from engine.pipeline.declaration import PEPPER
 from engine.profile import DEFAULT, Profile, open_profile
+from engine.sealed import KEY
 from engine.secrets import SecretGuard
 from engine.site import site_id
 from engine.storage import initialize, is_empty
@@ -96,8 +97,8 @@ class Project:
         return manifests.secrets_of(replace(self.manifest, pipelines=(pipeline,)), self.environ)
 
     def known_secrets(self) -> dict[str, str]:
-        """Every secret the manifest names that is set, and the pepper: what the guard keeps out of what is recorded."""
-        names = self.manifest.secret_names | {PEPPER}
+        """Every secret the manifest names that is set, pepper and key too: what the guard keeps out of what is recorded."""
+        names = self.manifest.secret_names | {PEPPER, KEY}
         return {name: self.environ[name] for name in names if self.environ.get(name)}
 
     def close(self) -> None:
