@@ -97,7 +97,7 @@ class Project:
         return manifests.secrets_of(replace(self.manifest, pipelines=(pipeline,)), self.environ)
 
     def known_secrets(self) -> dict[str, str]:
-        """Every secret the manifest names that is set, pepper and key too: what the guard keeps out of what is recorded."""
+        """Every secret the manifest names that is set, pepper and seal key too: what the guard keeps out of records."""
         names = self.manifest.secret_names | {PEPPER, KEY}
         return {name: self.environ[name] for name in names if self.environ.get(name)}
 
