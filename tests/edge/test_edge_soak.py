@@ -39,7 +39,7 @@ AHEAD_MS: Final = 31_000
 def test_engines_killed_at_random_finish_every_scope_once(edge: Edge, tmp_path: Path) -> None:
     environ = {"CONTEXTFUL_BINDING_URL": edge.private}
     initialized(environ, tmp_path)
-    waves = list(soaked(environ, tmp_path))
+    waves = soaked(environ, tmp_path)
 
     scopes = [scope for wave in waves for scope in wave]
     clock = SystemClock(AHEAD_MS)
@@ -63,7 +63,8 @@ def test_engines_killed_at_random_finish_every_scope_once(edge: Edge, tmp_path: 
 
 def soaked(environ: dict[str, str], root: Path) -> list[list[str]]:
     """Keep engines at work, killing one now and then; return the scopes of each that was started."""
-    chance, until, waves = random.Random(1), time.monotonic() + SECONDS, []
+    chance, until = random.Random(1), time.monotonic() + SECONDS
+    waves: list[list[str]] = []
     running: list[subprocess.Popen[bytes]] = []
     while time.monotonic() < until:
         running = [child for child in running if child.poll() is None]
