@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 import duckdb
 
 from engine.corpus import layout, reserved
-from engine.corpus.statement import admitted, refusal, unknown
+from engine.corpus.statement import admitted, damage, refusal, unknown
 from engine.corpus.values import plain
 from engine.corpus.views import Snapshot, literals, snapshot, view
-from engine.errors import StorageUnusable
 
 if TYPE_CHECKING:
     from engine.corpus.marker import Marker
@@ -78,9 +77,9 @@ class ReadFace:
                     reserved.tabled(connection, self._objects, as_of=as_of)
                 self._shut(connection, snapshots)
                 return _answer(connection, asked, snapshots, limit)
-            except duckdb.IOException as cause:
-                raise StorageUnusable(place="corpus", reason=str(cause)) from cause
             except duckdb.Error as cause:
+                if damaged := damage(cause):
+                    raise damaged from cause
                 own = reserved.COLUMNS if any(map(reserved.named, asked.tables)) else ()
                 columns = dict.fromkeys((*own, *(name for shot in snapshots for name, _ in shot.columns)))
                 raise refusal(cause, columns=columns) from cause

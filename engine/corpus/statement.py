@@ -11,17 +11,18 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
-from engine.errors import ReadRefused
+import duckdb
+
+from engine.errors import ReadRefused, StorageUnusable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    import duckdb
 
 FUNCTIONS: Final = frozenset({"generate_series", "json_each", "json_tree", "range", "repeat", "unnest"})
 """The table functions that touch neither files nor the session."""
 
 _MISSING_COLUMN: Final = re.compile(r'(?:Referenced column|does not have a column named) "([^"]+)"')
+_OF_A_PART: Final = re.compile(r'Parquet file|\.parquet"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,18 @@ def refusal(error: duckdb.Error, *, columns: Iterable[str]) -> ReadRefused:
     if missing := _MISSING_COLUMN.search(message):
         return ReadRefused(reason=f"there is no column {missing[1]!r}{_others(missing[1], columns, kind='columns')}")
     return ReadRefused(reason=_sentence(message))
+
+
+def damage(error: duckdb.Error) -> StorageUnusable | None:
+    """What an error that no statement can cause says of the parts; None where the statement may be what is wrong.
+
+    DuckDB gives its own errors classes; what its Parquet reader meets in damaged bytes comes as a bare `duckdb.Error`.
+    """
+    of_a_part = isinstance(error, duckdb.InvalidInputException) and _OF_A_PART.search(str(error))
+    if type(error) not in (duckdb.Error, duckdb.IOException) and not of_a_part:
+        return None
+    told = f"a part cannot be read: {_sentence(str(error))} (contextful storage check names what is damaged)"
+    return StorageUnusable(place="corpus", reason=told)
 
 
 def _others(name: str, known: Iterable[str], *, kind: str) -> str:

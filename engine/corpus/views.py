@@ -117,7 +117,10 @@ def _nothing(snapshot: Snapshot) -> str:
 
 
 def _latest(rows: str, primary_key: tuple[str, ...]) -> str:
+    """The latest row a key. A null beside values is part of a key; a row whose key is all null has none, and stays."""
     if not primary_key:
         return rows
-    keys = ", ".join(quoted(name) for name in primary_key)
-    return f"SELECT * FROM ({rows}) QUALIFY row_number() OVER (PARTITION BY {keys} {_LATEST}) = 1"  # noqa: S608 - quoted
+    names = [quoted(name) for name in primary_key]
+    unkeyed = " AND ".join(f"{name} IS NULL" for name in names)
+    latest = f"row_number() OVER (PARTITION BY {', '.join(names)} {_LATEST}) = 1"
+    return f"SELECT * FROM ({rows}) QUALIFY ({unkeyed}) OR {latest}"  # noqa: S608 - quoted

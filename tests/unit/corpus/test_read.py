@@ -26,6 +26,15 @@ def test_a_keyless_table_is_the_union_and_a_keyed_one_the_latest_row_a_key(corpu
     assert corpus.rows() == [(1, "r-2b"), (2, "c")]
 
 
+def test_rows_without_any_key_are_all_read_and_a_null_beside_a_value_is_part_of_a_key(corpus: Any) -> None:
+    corpus.land("r-1", [{"id": None, "v": "a"}, {"id": None, "v": "b"}, {"id": 1, "v": "c"}], primary_key=("id",))
+    assert corpus.rows() == [(1, "c"), (None, "a"), (None, "b")]
+
+    corpus.land("r-2", [{"id": 2, "v": None}, {"id": 2, "v": None}], primary_key=("id", "v"))
+
+    assert corpus.rows() == [(1, "c"), (2, None), (None, "a"), (None, "b")]
+
+
 def test_a_bound_is_inclusive_and_takes_the_schema_and_key_of_its_time(corpus: Any) -> None:
     corpus.land("r-1", [{"id": 1, "v": "a"}], at=MINUTE)
     corpus.land("r-2", [{"id": 1, "w": True}], types={"id": "int64", "w": "bool"}, primary_key=("id",), at=2 * MINUTE)
@@ -180,6 +189,17 @@ def test_a_part_that_is_gone_is_a_failure_of_the_store(corpus: Any) -> None:
     corpus.objects.delete([marker.parts[0].name])
 
     with pytest.raises(StorageUnusable, match=r"000000\.parquet"):
+        corpus.rows()
+
+
+@pytest.mark.parametrize("damaged", [slice(-6, -5), slice(-400, -8)], ids=["length", "footer"])
+def test_damaged_bytes_are_a_failure_of_the_store_and_not_of_the_statement(corpus: Any, damaged: slice) -> None:
+    name = corpus.land("r-1", [{"id": 1, "v": "a"}]).parts[0].name
+    content = bytearray(corpus.objects.get(name))
+    content[damaged] = bytes(255 - byte for byte in content[damaged])
+    corpus.objects.local(name).write_bytes(content)
+
+    with pytest.raises(StorageUnusable, match="contextful storage check"):
         corpus.rows()
 
 
