@@ -37,7 +37,8 @@ def preview(
         chosen = session.pipeline(project.manifest, pipeline_id)
         chosen = replace(chosen, tables=session.tables(chosen, table))
         secrets, pepper = project.secrets(chosen), project.environ.get(PEPPER)
-    pages = [_first_page(each, secrets, pepper=pepper) for each in chosen.tables]
+    with session.aside():
+        pages = [_first_page(each, secrets, pepper=pepper) for each in chosen.tables]
     if json:
         output.document({"pipeline": chosen.id, "tables": pages})
         return

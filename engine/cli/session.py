@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import os
-from contextlib import contextmanager
+import sys
+from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from engine.errors import PipelineUnknown, TableUnknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from engine.clock import Clock
@@ -49,8 +51,13 @@ def engine(found: Project, **options: Any) -> Iterator[Engine]:
     from engine import spans
 
     spans.configured(found.environ)
-    with found.engine(**options) as opened:
+    with aside(), found.engine(**options) as opened:
         yield opened
+
+
+def aside() -> AbstractContextManager[object]:
+    """What a source of the user's prints goes to standard error: standard output is the command's answer alone."""
+    return redirect_stdout(sys.stderr)
 
 
 def pipeline(declared: Manifest, named: str) -> Pipeline:

@@ -340,6 +340,17 @@ def test_the_inputs_a_source_declines_are_summed_and_said(shell: Shell, tickets:
     assert (shell.json("run", "show", "r")["skipped"], shell.json("run", "show", "r")["rows"]) == (3, 2)
 
 
+@pytest.mark.parametrize("verb", ["preview", "run"])
+def test_what_a_source_prints_stays_out_of_the_document(shell: Shell, tickets: None, verb: str) -> None:
+    module = f"tickets_{shell.folder.parent.name}.py"
+    shell.write(module, TICKETS.replace("(ask):\n", "(ask):\n    print('a word from the source')\n"))
+
+    ended = shell("pipeline", verb, "orders", "--json")
+
+    assert ended.document
+    assert "a word from the source" in ended.err
+
+
 @pytest.mark.clause("run.record.skipped-count")
 def test_replayed_pulls_count_what_they_skipped_too(shell: Shell, tickets: None) -> None:
     shell.write("broken", "")
