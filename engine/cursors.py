@@ -154,7 +154,7 @@ def rank(value: Any) -> Rank | None:
 
 def shown(value: Any) -> str:
     """A clock value as an error shows it."""
-    text = repr(value)
+    text = "null" if value is None else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

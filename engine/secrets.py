@@ -245,7 +245,8 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {change(key): _mapped(inner, change) for key, inner in value.items()}
+        # A key that is no text has no place in JSON: it stays, and whoever records the value refuses it by its name.
+        return {change(k) if isinstance(k, str) else k: _mapped(inner, change) for k, inner in value.items()}
     if isinstance(value, list | tuple):
         return [_mapped(inner, change) for inner in value]
     return value

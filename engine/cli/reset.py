@@ -71,10 +71,8 @@ def drop(
             raise session.table_unknown(table, known=known, place=f"project {project.manifest.project}")
         with session.engine(project) as engine:
             stands = standing(engine, table)
-            confirm(
-                f"{table} loses its {output.counted(stands.rows, 'row')} and its position {_shown(stands.position)}",
-                yes=yes,
-            )
+            rows, position = output.counted(stands.rows, "row"), _shown(stands.position)
+            confirm(f"{table} stands at {position}; it loses that and its {rows}", yes=yes)
             commits = dropped(engine, table)
     if json:
         output.document({"table": table, "rows": stands.rows, "commits": commits})

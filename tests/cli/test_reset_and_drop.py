@@ -98,7 +98,7 @@ def test_on_a_terminal_the_answer_decides(landed: Shell, answer: str, code: int,
     ended = landed("table", "drop", "orders")
 
     assert ended.code == code
-    assert "orders loses its 2 rows and its position" in ended.err
+    assert "it loses that and its 2 rows" in ended.err
     assert len(landed.json("read")["tables"]) == tables
 
 

@@ -91,6 +91,10 @@ def test_a_secret_that_contains_another_is_masked_first() -> None:
     assert SecretGuard({"A": "secret", "B": "secret-longer"}).text("secret-longer secret") == ("${B} ${A}", 2)
 
 
+def test_a_key_that_is_no_text_is_left_to_whoever_refuses_it() -> None:
+    assert SecretGuard({"TOKEN": "planted-secret"}).value({1: "planted-secret"}) == ({1: "${TOKEN}"}, 1)
+
+
 def test_a_key_that_only_a_mask_uncovers_is_masked_too() -> None:
     assert guard().text(TOKEN + KEYS["sk"]) == ("${API_TOKEN}[masked:sk]", 2)
 
