@@ -22,7 +22,10 @@ __all__ = ["database", "edges", "fresh_edge", "postgres", "postgres_database", "
 ON_EDGE: Final = "cloudflare-d1"
 """The profile whose stores are on a local edge, every statement of theirs a request to it."""
 
-PROFILES: Final = scale(short=("sqlite", "file"), full=("sqlite", "file", ON_EDGE))
+LOCAL: Final = ("sqlite", "file")
+"""The profiles of one machine."""
+
+PROFILES: Final = scale(short=LOCAL, full=(*LOCAL, ON_EDGE))
 """The profiles whose adapters keep the same promises. The conformance suite is run over the edge at every scale."""
 
 

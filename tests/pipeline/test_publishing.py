@@ -14,6 +14,7 @@ from engine.execution.endings import Endings
 from engine.history import History
 from engine.local.folder import FolderObjects
 from engine.shapes import RunStatus
+from tests.conftest import LOCAL
 from tests.pipeline.conftest import day, orders
 from tests.stores import Effect
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
     from engine.host import Engine
     from tests.pipeline.conftest import Shop
+
+# A bucket is where others find it: only a folder is mirrored.
+pytestmark = pytest.mark.parametrize("blank", LOCAL, indirect=True)
 
 
 @dataclass

@@ -34,7 +34,7 @@ def test_a_python_source_sees_its_own_secrets_and_their_values_are_masked(shop: 
     path = shop.base / "contextful.toml"
     path.write_text(MANIFEST.format(module=shop.module.__name__))
     shop.feed.serves([{"id": 1, "echo": "signed with s3cr3t-value", "other": "unnamed-value"}])
-    environ: dict[str, Any] = ENVIRON | {"CONTEXTFUL_STORAGE_PROFILE": shop.store.profile_name}
+    environ: dict[str, Any] = ENVIRON | {"CONTEXTFUL_STORAGE_PROFILE": shop.store.profile_name} | shop.store.settings()
 
     project = Project.find(path, environ=environ, clock=shop.store.clock)
     with project.engine() as engine:
@@ -58,7 +58,7 @@ def test_a_position_that_holds_a_secret_is_stored_by_its_name_and_handed_back_wh
         yield Pull(rows=[{"id": len(asked)}], position={"link": "/next?token=s3cr3t-value"})
 
     shop.module.script = source
-    environ: dict[str, Any] = ENVIRON | {"CONTEXTFUL_STORAGE_PROFILE": shop.store.profile_name}
+    environ: dict[str, Any] = ENVIRON | {"CONTEXTFUL_STORAGE_PROFILE": shop.store.profile_name} | shop.store.settings()
 
     project = Project.find(path, environ=environ, clock=shop.store.clock)
     with project.engine() as engine:

@@ -14,6 +14,7 @@ from engine.errors import RateLimited
 from engine.rewind import rewind
 from engine.shapes import Pull, RunStatus
 from engine.sweep import KEPT_MS, Leavings, found, removed
+from tests.conftest import LOCAL
 from tests.pipeline.conftest import day, orders
 from tests.stores import LEASE, Died
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 HOUR = 3_600_000
 NOTHING = Leavings((), (), (), ())
+IN_FOLDERS = pytest.mark.parametrize("blank", LOCAL, indirect=True)
+"""What a bucket never has: objects that were written by half."""
+
 LARGE = random.Random(7).randbytes(1_600_000).hex()
 """Rows with this are recorded in a blob."""
 
@@ -162,6 +166,7 @@ def test_a_waiting_attempt_keeps_what_it_recorded(shop: Shop) -> None:
     assert shop.run().replayed == 1
 
 
+@IN_FOLDERS
 @pytest.mark.parametrize("later", [0, KEPT_MS - HOUR])
 def test_what_is_younger_than_a_day_stays(shop: Shop, later: int) -> None:
     shop.feed.serves(orders(1))
@@ -230,6 +235,7 @@ def test_a_stopped_process_that_was_superseded_and_swept_lands_nothing(shop: Sho
     assert shop.ids() == [1]
 
 
+@IN_FOLDERS
 def test_half_written_objects_go_after_a_day(shop: Shop) -> None:
     shop.feed.serves(orders(1))
     shop.run()

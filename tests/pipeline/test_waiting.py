@@ -225,7 +225,7 @@ def test_a_run_that_fails_after_staging_commits_nothing_and_keeps_its_resume_poi
     owner = shop.owner()
     assert owner is not None
     assert (run.status, run.batches, owner.attempt) == (RunStatus.FAILED, 2, None)
-    assert [name for name in shop.store.here.profile.objects.list("") if not name.startswith("_runs/")] == []
+    assert [name for name in shop.store.here.profile.objects.list("") if name.startswith("orders/")] == []
     assert shop.store.recorded(owner.execution_id) == ["pull:0", "pull:1"]
 
 
