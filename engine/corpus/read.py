@@ -78,7 +78,7 @@ class ReadFace:
                 self._shut(connection, snapshots)
                 return _answer(connection, asked, snapshots, limit)
             except duckdb.Error as cause:
-                if damaged := damage(cause):
+                if damaged := damage(cause, missing=self._missing(snapshots)):
                     raise damaged from cause
                 own = reserved.COLUMNS if any(map(reserved.named, asked.tables)) else ()
                 columns = dict.fromkeys((*own, *(name for shot in snapshots for name, _ in shot.columns)))
@@ -109,6 +109,10 @@ class ReadFace:
         if name.lower() in known and (shot := snapshot(self._objects, known[name.lower()], as_of=as_of)):
             return shot
         raise unknown(name, known=known.values())
+
+    def _missing(self, snapshots: list[Snapshot]) -> list[str]:
+        """The parts that markers name and that are gone."""
+        return [part for shot in snapshots for part in shot.parts if not self._objects.local(part).exists()]
 
     def _shut(self, connection: duckdb.DuckDBPyConnection, snapshots: list[Snapshot]) -> None:
         """Make the views, then leave the session their parts and nothing to undo it with."""

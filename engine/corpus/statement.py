@@ -16,7 +16,7 @@ import duckdb
 from engine.errors import ReadRefused, StorageUnusable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 FUNCTIONS: Final = frozenset({"generate_series", "json_each", "json_tree", "range", "repeat", "unnest"})
 """The table functions that touch neither files nor the session."""
@@ -71,11 +71,16 @@ def refusal(error: duckdb.Error, *, columns: Iterable[str]) -> ReadRefused:
     return ReadRefused(reason=_sentence(message))
 
 
-def damage(error: duckdb.Error) -> StorageUnusable | None:
+def damage(error: duckdb.Error, *, missing: Sequence[str]) -> StorageUnusable | None:
     """What an error that no statement can cause says of the parts; None where the statement may be what is wrong.
 
-    DuckDB gives its own errors classes; what its Parquet reader meets in damaged bytes comes as a bare `duckdb.Error`.
+    DuckDB gives its own errors classes; what its Parquet reader meets in damaged bytes comes as a bare `duckdb.Error`,
+    and a part that is gone as many a refusal: in a session that is shut it is looked for as a folder.
     """
+    if missing:
+        return StorageUnusable(
+            place=missing[0], reason="a commit names it and it is missing (contextful storage check)"
+        )
     of_a_part = isinstance(error, duckdb.InvalidInputException) and _OF_A_PART.search(str(error))
     if type(error) not in (duckdb.Error, duckdb.IOException) and not of_a_part:
         return None

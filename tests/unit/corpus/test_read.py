@@ -184,9 +184,10 @@ def test_a_value_that_cannot_be_cast_is_refused_in_one_sentence(corpus: Any) -> 
     assert "\n" not in str(refusal.value)
 
 
-def test_a_part_that_is_gone_is_a_failure_of_the_store(corpus: Any) -> None:
-    marker = corpus.land("r-1", [{"id": 1, "v": "a"}])
-    corpus.objects.delete([marker.parts[0].name])
+@pytest.mark.parametrize("gone", [0, 1])
+def test_a_part_that_is_gone_is_a_failure_of_the_store(corpus: Any, gone: int) -> None:
+    markers = [corpus.land(run, [{"id": 1, "v": "a"}]) for run in ("r-1", "r-2")]
+    corpus.objects.delete([markers[gone].parts[0].name])
 
     with pytest.raises(StorageUnusable, match=r"000000\.parquet"):
         corpus.rows()
