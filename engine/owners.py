@@ -268,14 +268,7 @@ class Owners:
     def _end(self, attempt: Attempt, last: Call, *, run: RunRow, also: Sequence[Call], collects: bool = True) -> None:
         collected = self._journal.collection(attempt.execution_id) if collects else ()
         try:
-            self._ran(
-                call("require_attempt", **attempt.columns),
-                *also,
-                *collected,
-                closing(run),
-                last,
-                run=run,
-            )
+            self._ran(call("require_attempt", **attempt.columns), *also, *collected, closing(run), last, run=run)
             self._at_work.discard(attempt.run_id)
         except Refused as refusal:
             if "superseded" in refusal.constraint:
