@@ -119,6 +119,16 @@ class PositionSpelling(NamedError, Config):
 
 
 @named
+class DurationSpelling(NamedError, Config):
+    """A text that stands for a stretch of time is none."""
+
+    place: str
+    text: str
+    says = "{place} is {text!r}, and that is no duration"
+    remedy = "write a number above zero and ms, s, m, h or d, such as 2h"
+
+
+@named
 class InstantSpelling(NamedError, Config):
     """An instant in another spelling than the two admitted."""
 

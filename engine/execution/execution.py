@@ -19,6 +19,7 @@ from engine.errors import (
 )
 from engine.execution import values
 from engine.execution.branch import Branch
+from engine.execution.duration import milliseconds
 from engine.execution.steps import failure_of
 from engine.execution.unrecorded import Unrecorded
 from engine.shapes import Awakeable, EntryKey, RunStatus, Schedule
@@ -148,13 +149,14 @@ class Execution:
             raise min(waits, key=lambda wait: wait.due_at)
         return tuple(None if name in failures else future.result() for name, future in running.items())
 
-    def wait(self, label: str, *, ttl_ms: int, announce: Callable[[str], None] | None = None) -> Any:
+    def wait(self, label: str, *, ttl: str = "", ttl_ms: int = 0, announce: Callable[[str], None] | None = None) -> Any:
         """Suspend until an outside party resolves the awakeable of this label, and return its payload.
 
         `announce` is told the token each time the wait begins. Raise `AwakeableTimedOut` past the deadline, which is
-        `ttl_ms` after the wait was first reached (run.suspend.deadline).
+        `ttl`, such as "2h", or `ttl_ms` after the wait was first reached (run.suspend.deadline), `DurationSpelling`
+        for another spelling or none.
         """
-        awakeable = self._minted(label, ttl_ms=ttl_ms)
+        awakeable = self._minted(label, ttl_ms=ttl_ms or milliseconds(ttl, place=f"the ttl of {label}"))
         entry = self._room.journal.find(awakeable.entry_key)
         if announce and entry is None:
             announce(awakeable.token)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from engine.errors import AwakeableAlreadyResolved, AwakeableTimedOut, AwakeableUnknown, Canceled
+from engine.errors import AwakeableAlreadyResolved, AwakeableTimedOut, AwakeableUnknown, Canceled, DurationSpelling
 from engine.shapes import Awakeable, AwakeableState
 from tests.stores import LEASE, Store
 
@@ -174,6 +174,20 @@ def test_a_wait_ends_at_its_creation_plus_its_time_to_live(store: Store, clock: 
 
     assert late.value.deadline_at == began + TTL
     assert clock.now() == began + TTL
+
+
+@pytest.mark.clause("run.suspend.deadline")
+def test_a_time_to_live_is_spelled_as_a_duration(store: Store, clock: SettableClock) -> None:
+    execution = store.open()
+    began = clock.now()
+
+    with pytest.raises(AwakeableTimedOut) as late:
+        execution.wait("approval", ttl="2m")
+    for nonsense in ("soon", "0s", ""):
+        with pytest.raises(DurationSpelling, match="2h"):
+            execution.wait("another", ttl=nonsense)
+
+    assert late.value.deadline_at == began + 120_000
 
 
 @pytest.mark.clause("run.suspend.deadline")
