@@ -135,8 +135,10 @@ class Engine:
         """Open the host scope `scope` under the plan reference `plan`, resuming what is pending under the same pins.
 
         After success a scope's next open is a fresh execution, which would do everything again; with `once` it returns
-        the finished one's recorded values instead. Raise `ExecutionLive` while another attempt is alive,
-        `ExecutionPinMismatch` when the pending execution was opened under another plan or other pins.
+        the finished one's recorded values instead, which only an open with `once` keeps: say it at every open.
+
+        Raise `ExecutionLive` while another attempt is alive, `ExecutionPinMismatch` when the pending execution was
+        opened under another plan or other pins.
         """
         owner_scope = f"host:{scope}"
         pinned = Pins(plan, identities=tuple(sorted((pins or {}).items())))
