@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from engine.errors import StorageBindingUnavailable
+from engine.errors import StepFailed, StorageBindingUnavailable
 from engine.host import Engine, Settings
 from engine.shapes import RunStatus
 from tests.edge.faults import ERRORS, Fault, FaultProxy, How
@@ -16,7 +16,7 @@ from tests.edge.work import EFFECTS, PROJECT, Ended, Work, initialized, opened
 from tests.scale import FULL, scale
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from engine.errors import ContextfulError
@@ -27,9 +27,6 @@ pytestmark = pytest.mark.clause("run.journal.d1-transport")
 LEASE_MS: Final = 31_000
 APPLIED: Final = frozenset({How.DROPPED_AFTER, How.ERROR_AFTER, How.CUT})
 """What happens to an answer, the request having been carried out."""
-
-STRIDE: Final = scale(short=31, full=1)
-"""Every which request is broken; each way begins at another one."""
 
 SCALED: Final = {
     How.STALLED: ({"READ": "0.8", "WRITE": "0.8"}, 1.2),
@@ -99,10 +96,10 @@ def survives(proxy: FaultProxy, root: Path, fault: Fault, limits: dict[str, str]
 
 
 def _named(error: ContextfulError) -> bool:
-    """Whether it is the outage, or a run that ended for it."""
+    """Whether it is the outage, a step that failed for it and says so, or a run that ended for it."""
     if isinstance(error, Ended):
         return bool(error.run.error) and error.run.status in {RunStatus.FAILED, RunStatus.RUNNING}
-    return isinstance(error, StorageBindingUnavailable)
+    return isinstance(error, StorageBindingUnavailable | StepFailed) and "gave no answer" in str(error)
 
 
 @pytest.mark.parametrize("how", How)
@@ -110,10 +107,17 @@ def test_a_fault_at_every_request_of_a_run_loses_nothing_and_repeats_nothing(
     how: How, proxy: FaultProxy, kinds: list[str], root: Path
 ) -> None:
     limits, seconds = SCALED.get(how, (LIMITS, 0))
-    first = list(How).index(how) * 3 % STRIDE
 
-    for at in range(first, len(kinds), STRIDE):
+    for at in chosen(kinds, list(How).index(how)):
         survives(proxy, root, Fault(how, at, seconds, ERRORS[at % len(ERRORS)]), limits)
+
+
+def chosen(kinds: list[str], nth: int) -> Sequence[int]:
+    """Every request; at the short scale a write and another one, and a different pair for each way to break them."""
+    writes = [at for at, kind in enumerate(kinds) if kind == "POST write"]
+    others = [at for at, kind in enumerate(kinds) if kind != "POST write"]
+    pair = [writes[nth * 5 % len(writes)], others[nth * 7 % len(others)]]
+    return scale(short=pair, full=range(len(kinds)))
 
 
 @pytest.mark.parametrize("text", scale(short=ERRORS[::4], full=ERRORS))

@@ -71,16 +71,18 @@ class Work:
         """Do what is left of it in an engine whose clock stands `ahead_ms` ahead; return what went wrong."""
         clock = SystemClock(ahead_ms)
         wrong: list[ContextfulError] = []
-        with closing(opened(environ, self.root, clock=clock)) as profile:
-            try:
-                with Engine(profile, Settings(PROJECT, "here"), clock=clock) as engine:
-                    for part in (self._pipeline, self._scope):
-                        try:
-                            wrong += part(engine)
-                        except ContextfulError as error:
-                            wrong.append(error)
-            except ContextfulError as error:
-                wrong.append(error)
+        try:
+            with (
+                closing(opened(environ, self.root, clock=clock)) as profile,
+                Engine(profile, Settings(PROJECT, "here"), clock=clock) as engine,
+            ):
+                for part in (self._pipeline, self._scope):
+                    try:
+                        wrong += part(engine)
+                    except ContextfulError as error:
+                        wrong.append(error)
+        except ContextfulError as error:
+            wrong.append(error)
         return wrong
 
     def rows(self, profile: Profile) -> list[Any]:
