@@ -10,7 +10,7 @@ from tests.clocks import SettableClock
 from tests.databases import database, postgres_database, sqlite_database
 from tests.edges import edges, fresh_edge
 from tests.postgres import MISSING, REMEDY, binaries, leave_out, postgres
-from tests.scale import scale
+from tests.scale import edge_scale
 from tests.stores import Store
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ ON_EDGE: Final = "cloudflare-d1"
 LOCAL: Final = ("sqlite", "file")
 """The profiles of one machine."""
 
-PROFILES: Final = scale(short=LOCAL, full=(*LOCAL, ON_EDGE))
+PROFILES: Final = edge_scale(short=LOCAL, full=(*LOCAL, ON_EDGE))
 """The profiles whose adapters keep the same promises. The conformance suite is run over the edge at every scale."""
 
 

@@ -9,7 +9,15 @@ T = TypeVar("T")
 
 FULL: Final = os.environ.get("CONTEXTFUL_TEST_SCALE") == "full"
 
+EDGE_FULL: Final = os.environ.get("CONTEXTFUL_TEST_EDGE") == "full"
+"""Whether the edge's own long evidence is asked for too: outages, every request broken, the soak, pipelines over D1."""
+
 
 def scale(*, short: T, full: T) -> T:
     """Return what the scale of this run asks for."""
     return full if FULL else short
+
+
+def edge_scale(*, short: T, full: T) -> T:
+    """Return what the scale of the edge's long evidence asks for."""
+    return full if EDGE_FULL else short

@@ -13,7 +13,7 @@ from engine.host import Engine, Settings
 from engine.shapes import RunStatus
 from tests.edge.faults import ERRORS, Fault, FaultProxy, How
 from tests.edge.work import EFFECTS, PROJECT, Ended, Work, initialized, opened
-from tests.scale import FULL, scale
+from tests.scale import EDGE_FULL, edge_scale
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -117,10 +117,10 @@ def chosen(kinds: list[str], nth: int) -> Sequence[int]:
     writes = [at for at, kind in enumerate(kinds) if kind == "POST write"]
     others = [at for at, kind in enumerate(kinds) if kind != "POST write"]
     pair = [writes[nth * 5 % len(writes)], others[nth * 7 % len(others)]]
-    return scale(short=pair, full=range(len(kinds)))
+    return edge_scale(short=pair, full=range(len(kinds)))
 
 
-@pytest.mark.parametrize("text", scale(short=ERRORS[::4], full=ERRORS))
+@pytest.mark.parametrize("text", edge_scale(short=ERRORS[::4], full=ERRORS))
 def test_every_error_that_d1_documents_leaves_a_write_unknown(
     text: str, proxy: FaultProxy, kinds: list[str], root: Path
 ) -> None:
@@ -132,7 +132,7 @@ def test_every_error_that_d1_documents_leaves_a_write_unknown(
     assert text in str(wrong[0])
 
 
-@pytest.mark.skipif(not FULL, reason="takes the minutes that a real outage takes")
+@pytest.mark.skipif(not EDGE_FULL, reason="takes the minutes that a real outage takes")
 @pytest.mark.parametrize(("how", "seconds"), [(How.STALLED, 30), (How.DEAD, 80)])
 @pytest.mark.parametrize("kind", ["POST read", "POST write", "PUT objects", "GET objects"])
 def test_a_full_length_outage_ends_a_run_that_can_be_resumed(

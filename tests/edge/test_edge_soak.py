@@ -19,7 +19,7 @@ from engine.host import Engine, Settings
 from tests.edge.soak_child import EFFECTS, finish
 from tests.edge.work import PROJECT, initialized, opened
 from tests.local_edge import ROOT
-from tests.scale import FULL
+from tests.scale import EDGE_FULL
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ SCOPES: Final = 4
 AHEAD_MS: Final = 31_000
 
 
-@pytest.mark.skipif(not FULL, reason="takes two minutes and every core")
+@pytest.mark.skipif(not EDGE_FULL, reason="takes two minutes and every core")
 @pytest.mark.clause("run.journal.d1-profile")
 def test_engines_killed_at_random_finish_every_scope_once(edge: Edge, tmp_path: Path) -> None:
     environ = {"CONTEXTFUL_BINDING_URL": edge.private}
