@@ -21,7 +21,6 @@ from engine.shapes import Attempt, RunStatus
 from engine.sql import call
 from tests.model.explorer import Counterexample, explore
 from tests.model.replay import Store, without
-from tests.scale import scale
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,7 +128,7 @@ def judged(state: State) -> str | None:
 
 @pytest.mark.clause("run.retry.waiting-state", "run.retry.wake", "run.retry.resume-at")
 def test_whatever_waits_has_a_waker_and_goes_on_as_itself(record_property):
-    model = WaitsModel(engines=scale(short=2, full=3), opens=scale(short=2, full=3), ticks=2)
+    model = WaitsModel(engines=2, opens=2, ticks=2)
 
     explored = explore(model.initial(), model.steps, invariants=[judged, kept(model), unwoken(model)])
 
