@@ -145,7 +145,6 @@ def test_an_export_is_a_window_line_and_one_run_a_line(shell: Shell) -> None:
 def test_an_export_needs_no_corpus(shell: Shell) -> None:
     written(shell, run(1))
     with Project.find() as project:
-        shell.monkeypatch.setattr(type(project.profile.objects), "get", None)
         shell.monkeypatch.setattr(type(project.profile.objects), "list", None)
 
     assert shell("run", "export").code == 0

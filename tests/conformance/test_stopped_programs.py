@@ -155,6 +155,8 @@ def test_handing_work_over_costs_less_than_a_tenth_of_a_millisecond() -> None:
 
 
 def test_an_interrupt_of_the_waiting_abandons_the_work_too() -> None:
+    # A process that was started to ignore interrupts, as one in the background is, raises none by itself.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     token, abandoned, release = Cancellation(), [], threading.Event()
     aside = Aside(token, name="beside", abandoning=lambda: abandoned.append(True))
 
@@ -164,6 +166,7 @@ def test_an_interrupt_of_the_waiting_abandons_the_work_too() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         aside.run(blocks)
+    signal.signal(signal.SIGINT, before)
     release.set()
     aside.close(lambda: None)
 

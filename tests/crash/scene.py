@@ -205,11 +205,11 @@ class Stagehand:
         assert len(once) == len(before) + 1
         assert all(scene.shelf.asked[number] == 1 for number in range(len(play.pages)))
         assert scene.finished(offset_ms=LEASE_AND_A_BIT_MS)["exit"] == 0
-        points = [point for point in first["points"] if not _by_chance(point)]
+        points = [point for point in first["points"] if not by_chance(point)]
         return Reference(before, once, scene.commits(), points, first["seconds"])
 
 
-def _by_chance(point: str) -> bool:
+def by_chance(point: str) -> bool:
     """Whether the threads that write parts may or may not come to `point`: each looks for their folder by itself."""
     return point.startswith("before mkdir corpus/") and not point.endswith(" #1")
 
