@@ -12,7 +12,13 @@ if TYPE_CHECKING:
 
 PURPOSE: Final = "Data pipelines that survive crashes, lost answers and replaced machines."
 
-COMMANDS: Final = {"init": "init:init", "read": "read:read", "status": "status:status", "demo": "demo:demo"}
+COMMANDS: Final = {
+    "init": "init:init",
+    "read": "read:read",
+    "status": "status:status",
+    "serve": "serve:serve",
+    "demo": "demo:demo",
+}
 """The commands of no group: module and function."""
 
 GROUPS: Final = {

@@ -20,7 +20,10 @@ GROUPS = {
     "storage": {"initialize", "check", "sweep", "backup", "restore"},
     "catalog": {"rebuild"},
 }
-COMMANDS = [("init",), ("read",), ("status",), ("demo",), *((g, c) for g in sorted(GROUPS) for c in sorted(GROUPS[g]))]
+COMMANDS = [
+    *(("init",), ("read",), ("status",), ("serve",), ("demo",)),
+    *((g, c) for g in sorted(GROUPS) for c in sorted(GROUPS[g])),
+]
 
 
 def parser(command: tuple[str, ...]) -> Any:
@@ -32,7 +35,7 @@ def parser(command: tuple[str, ...]) -> Any:
 
 
 def test_the_commands_are_those_of_the_surface_and_no_others() -> None:
-    assert set(parser(()).commands) == {"init", "read", "status", "demo", *GROUPS}
+    assert set(parser(()).commands) == {"init", "read", "status", "serve", "demo", *GROUPS}
     for group, names in GROUPS.items():
         assert set(parser((group,)).commands) == names
 
