@@ -19,4 +19,4 @@ USER contextful
 
 ENV PYTHONUNBUFFERED=1
 ENTRYPOINT ["contextful"]
-CMD ["run", "resume-due"]
+CMD ["serve", "--", "run", "resume-due"]

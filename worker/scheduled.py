@@ -14,7 +14,8 @@ SELECT scope FROM owners WHERE wake_at <= CAST(?1 AS INTEGER) AND finished_at IS
 ENGINE: Final = "engine"
 """The name of the container that goes on with what waited."""
 
-COMMAND: Final = ("run", "resume-due")
+COMMAND: Final = ("serve", "--", "run", "resume-due")
+"""What it starts: the engine as a child of the process that records its exit once nothing of it is left."""
 
 
 async def wake_due(

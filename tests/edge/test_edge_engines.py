@@ -99,7 +99,9 @@ def test_cron_wakes_the_engine_when_an_owner_is_due_and_only_then(engine, probed
 
     _own(probed, "table:a", wake_at=9)
 
-    assert [call[0] for call in engine("cron", name="engine")["calls"]] == ["intercept", "start"]
+    calls = engine("cron", name="engine")["calls"]
+    assert [call[0] for call in calls] == ["intercept", "start"]
+    assert calls[1][1] == ["contextful", "serve", "--", "run", "resume-due"]
 
 
 def _prepare(edge: Edge) -> None:
