@@ -13,6 +13,7 @@ from engine.binding import READ_S, WRITE_S, Exchange, Patience
 from engine.buckets import CHOSEN, open_bucket
 from engine.clock import SystemClock
 from engine.errors import StorageCapabilityMissing
+from engine.guards.admission import SqlAdmission
 from engine.profile import Profile
 from engine.sealed import sealed_journal, sealed_objects
 from engine.sql import TABLES
@@ -27,7 +28,7 @@ NAME: Final = "cloudflare-d1"
 URL: Final = "CONTEXTFUL_BINDING_URL"
 BUCKET: Final = "r2-binding"
 
-CAPABILITIES: Final = frozenset({"journal", "blobs", "awakeables", "owners", "corpus", "cooperative-admission"})
+CAPABILITIES: Final = frozenset({"journal", "blobs", "awakeables", "owners", "corpus", "strict-guards"})
 
 
 def cloudflare_d1(root: Path, *, clock: Clock, environ: Mapping[str, str]) -> Profile:
@@ -50,6 +51,7 @@ def cloudflare_d1(root: Path, *, clock: Clock, environ: Mapping[str, str]) -> Pr
         name=NAME,
         database=database,
         journal=journal,
+        admission=SqlAdmission(database, journal),
         awakeables=SqlAwakeables(database, journal),
         objects=objects,
         scratch=root / "staged",

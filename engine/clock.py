@@ -16,11 +16,17 @@ if TYPE_CHECKING:
     import threading
 
 
+_ELAPSED = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
 class Clock(Protocol):
     """Tells the instant and waits. Tests inject one that stands where they say."""
 
     def now(self) -> int:
         """The instant, in milliseconds since the epoch."""
+
+    def elapsed(self) -> int:
+        """Milliseconds since some instant: they never go back, and they pass while the machine sleeps."""
 
     def wait(self, event: threading.Event, milliseconds: float) -> bool:
         """Wait until `event` is set or the time has passed; tell whether it was set."""
@@ -35,6 +41,10 @@ class SystemClock:
     def now(self) -> int:
         """The machine's instant plus the offset."""
         return time.time_ns() // 1_000_000 + self.offset_ms
+
+    def elapsed(self) -> int:
+        """The time since the machine was started, its sleep counted in where the platform tells."""
+        return time.clock_gettime_ns(_ELAPSED) // 1_000_000
 
     def wait(self, event: threading.Event, milliseconds: float) -> bool:
         """Wait in real time."""
@@ -67,6 +77,10 @@ class Chance:
     def holder_id(self) -> str:
         """`h-` and 32 hex digits."""
         return f"h-{self._hex(32)}"
+
+    def guard_token(self) -> str:
+        """`g-` and 24 hex digits."""
+        return f"g-{self._hex(24)}"
 
     def token(self) -> str:
         """32 hex digits: a claim or an awakeable, told apart from every other by chance alone."""

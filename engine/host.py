@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from engine.archive import Archive
 from engine.clock import Chance, Clock, SystemClock
-from engine.execution.admission import CooperativeAdmission
+from engine.execution.callbacks import Callbacks
 from engine.execution.endings import Endings
 from engine.execution.execution import Execution
 from engine.execution.finished import FinishedExecution
@@ -91,7 +91,8 @@ class Engine:
             self.archive,
             self.leases,
             self.stopping,
-            CooperativeAdmission(),
+            profile.admission,
+            Callbacks(),
             self.clock,
             self.chance,
             settings.guard,

@@ -78,7 +78,7 @@ class SqlJournal:
             recording = call("record_entry", **_columns(key), **placed, **_active(attempt), claim=token)
             if self._put(key, *ledger, recording, attempt=attempt, placed=placed):
                 return
-            if placed["digest"] is None or not self._stands(key, attempt=attempt, token=token):
+            if placed["digest"] is None or not self.stands(key, attempt=attempt, token=token):
                 raise ExecutionSuperseded(scope=attempt.scope, attempt=attempt.run_id)
             # A sweep doomed the blob between its upload and this batch: putting it again waits until that is over.
 
@@ -133,6 +133,17 @@ class SqlJournal:
         reference = self._blobs.put(value)
         return {"value": None, "digest": reference.sha256, "bytes": reference.bytes}
 
+    def recorded(self, key: EntryKey, *, attempt: Attempt, placed: Mapping[str, object]) -> list[Rows] | None:
+        """What a record answers that has put `placed` under the key; None where the row is not so."""
+        rows = self._db.run(call("find_entry", **_columns(key)))[0]
+        wanted = (attempt.run_id, *placed.values())
+        return [[(attempt.run_id,)] for row in rows if (row[0], *row[4:7]) == wanted] or None
+
+    def stands(self, key: EntryKey, *, attempt: Attempt, token: str) -> bool:
+        """Whether `token` still claims `key` for the active attempt."""
+        active, entry = self._standing(key, attempt=attempt)
+        return active and entry is not None and entry.claim == token
+
     def _run(self, key: EntryKey, *calls: Call, applied: Callable[[Entry | None], bool]) -> None:
         """Run `calls`; where their answer is lost, `applied` judges by the row under `key` if they went through."""
         settled(lambda: self._db.run(*calls), found=lambda: [] if applied(self.find(key)) else None)
@@ -147,18 +158,9 @@ class SqlJournal:
     def _put(self, key: EntryKey, *calls: Call, attempt: Attempt, placed: Mapping[str, object]) -> bool:
         """Run `calls`, whose last records `placed`; tell whether it did."""
         *_, recorded = settled(
-            lambda: self._db.run(*calls), found=lambda: self._recorded(key, attempt=attempt, placed=placed)
+            lambda: self._db.run(*calls), found=lambda: self.recorded(key, attempt=attempt, placed=placed)
         )
         return bool(recorded)
-
-    def _recorded(self, key: EntryKey, *, attempt: Attempt, placed: Mapping[str, object]) -> list[Rows] | None:
-        """What a record answers that has put `placed` under the key; None where the row is not so."""
-        rows = self._db.run(call("find_entry", **_columns(key)))[0]
-        return [[(attempt.run_id,)] for row in rows if (row[0], *row[4:]) == (attempt.run_id, *placed.values())] or None
-
-    def _stands(self, key: EntryKey, *, attempt: Attempt, token: str) -> bool:
-        active, entry = self._standing(key, attempt=attempt)
-        return active and entry is not None and entry.claim == token
 
     def _standing(self, key: EntryKey, *, attempt: Attempt) -> tuple[bool, Entry | None]:
         """Whether the attempt is its owner's active one, and the row under `key`."""
@@ -181,5 +183,6 @@ def _active(attempt: Attempt) -> dict[str, str]:
 
 
 def _entry(key: EntryKey, row: Row) -> Entry:
-    run_id, claim, attempts, next_attempt_at, value, digest, size = row
-    return Entry(key, claim, run_id, attempts, next_attempt_at, value, BlobRef(digest, size) if digest else None)
+    run_id, claim, attempts, next_attempt_at, value, digest, size, *guarded = row
+    blob = BlobRef(digest, size) if digest else None
+    return Entry(key, claim, run_id, attempts, next_attempt_at, value, blob, *guarded)

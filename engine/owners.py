@@ -19,10 +19,13 @@ from engine.errors import (
     ExecutionLive,
     ExecutionPinMismatch,
     ExecutionSuperseded,
+    ExecutionTransferBlocked,
     Refused,
     RunIdUsed,
     StorageBindingUnavailable,
 )
+from engine.guards.guard import OWNER
+from engine.guards.store import Guards
 from engine.runs import Runs, closing, inserting, noting, opening, resuming
 from engine.shapes import Attempt, Pins, RunStatus
 from engine.sql import call
@@ -84,7 +87,9 @@ class Owners:
     def open(self, scope: str, pins: Pins, *, run: RunRow, holder: str) -> Opened:
         """Hold `scope` for the attempt `run`: afresh, or resuming what is pending under the same pins.
 
-        Raise `ExecutionLive` naming the attempt whose lease still runs, `ExecutionPinMismatch` when the pending owner
+        A guard that may be replayed goes in the same batch (run.callback-guard.replay); raise
+        `ExecutionTransferBlocked` where one stands, `ExecutionLive` naming the attempt whose lease still runs,
+        `ExecutionPinMismatch` when the pending owner
         holds other pins; either way `run` is recorded failed and joins nothing (run.own.live-owner). Raise `RunIdUsed`,
         and record nothing, when an earlier attempt has the id of `run`.
         """
@@ -162,7 +167,8 @@ class Owners:
 
         `record` and the calls of `also` join the batch.
 
-        Raise `Refused` when an attempt has taken the owner since it was read.
+        Raise `Refused` when an attempt has taken the owner since it was read, `ExecutionTransferBlocked` while a guard
+        protects it.
         """
         canceled = self._canceled(owner)
         calls = (
@@ -173,7 +179,10 @@ class Owners:
             *also,
             call("retire_owner", scope=owner.scope, execution_id=owner.execution_id),
         )
-        settled(lambda: self._db.run(*calls), found=lambda: self._retired(owner))
+        try:
+            settled(lambda: self._db.run(*calls), found=lambda: self._retired(owner))
+        except Refused as refusal:
+            raise self._meant(refusal, owner.scope) from refusal
         self._journal.collect(owner.execution_id)
         return canceled
 
@@ -186,34 +195,38 @@ class Owners:
         pinned = {"scope": scope, "pins": pins.text, "plan_ref": pins.plan_ref, "input_hash": pins.input_hash}
         claimed = {"run_id": run.run_id, "holder": holder, "execution_id": fresh}
         self._journal.recollect()
-        taken, owner, woken = self._opened(
+        calls = (
             call("open_owner", **pinned, **claimed),
+            call("replay_guards", **pinned),
             call("take_owner", **pinned, **claimed),
             call("read_owner", scope=scope),
             opening(run, scope=scope, holder=holder),
             resuming(run, scope=scope, holder=holder),
-            attempt=Attempt(scope, fresh, run.run_id, holder),
         )
+        try:
+            taken, owner, woken = self._opened(*calls, attempt=Attempt(scope, fresh, run.run_id, holder))
+        except ExecutionTransferBlocked as blocked:
+            self._record_refused(run, blocked)
+            raise
         if woken:
             return self._woken(owner, woken, fire_id=run.fire_id, holder=holder)
         if taken or (owner.finished_at and owner.pins == pins.text):
             attempt = Attempt(scope, owner.execution_id, run.run_id, holder)
             return Opened(owner, attempt, run, resumed=owner.execution_id != fresh)
         refusal = self._refusal(owner, pins)
-        failed = run.ended(RunStatus.FAILED, at=self._db.now(), failure=refusal)
-        self._ran(call("note_asked_pins", scope=scope, pins=pins.text), inserting(failed), run=failed)
+        self._record_refused(run, refusal, call("note_asked_pins", scope=scope, pins=pins.text))
         raise refusal
 
     def _opened(self, *opening: Call, attempt: Attempt) -> tuple[bool, Owner, str | None]:
         """Whether the owner was taken, the owner as it stands, and the attempt that waited, if it was its owner's."""
         try:
-            opened, taken, rows, _, woken = settled(
+            opened, _, taken, rows, _, woken = settled(
                 lambda: self._db.run(*opening), found=lambda: self._found_open(attempt)
             )
         except Refused as refusal:
             if "runs.run_id" in refusal.constraint:
                 raise RunIdUsed(run_id=attempt.run_id) from refusal
-            raise
+            raise self._meant(refusal, attempt.scope) from refusal
         return bool(opened or taken), Owner(*rows[0]), woken[0][0] if woken else None
 
     def _found_open(self, attempt: Attempt) -> list[Rows] | None:
@@ -223,7 +236,7 @@ class Owners:
             return None
         woken = [] if owner.attempt == attempt.run_id else [(owner.attempt,)]
         rows = self._db.run(call("read_owner", scope=attempt.scope))[0]
-        return [[(owner.attempt,)], [], rows, [], woken]
+        return [[(owner.attempt,)], [], [], rows, [], woken]
 
     def _stray(self, scope: str, *, holder: str) -> Owner | None:
         """The owner of `scope` where `holder` has it for an attempt that it has not at work."""
@@ -239,6 +252,11 @@ class Owners:
             failed = row.ended(RunStatus.FAILED, at=self._db.now(), failure=self._unsettled[scope])
             self.release(Attempt(scope, owner.execution_id, row.run_id, holder), run=failed)
         del self._unsettled[scope]
+
+    def _record_refused(self, run: RunRow, refusal: ContextfulError, *also: Call) -> None:
+        """Record an attempt that was refused its owner and joins nothing (run.own.live-owner)."""
+        failed = run.ended(RunStatus.FAILED, at=self._db.now(), failure=refusal)
+        self._ran(*also, inserting(failed), run=failed)
 
     def _ran(self, *calls: Call, run: RunRow) -> list[Rows]:
         """Run `calls`, which bring the row of `run` to its status; where their answer is lost, the row tells."""
@@ -273,7 +291,7 @@ class Owners:
         except Refused as refusal:
             if "superseded" in refusal.constraint:
                 raise ExecutionSuperseded(scope=attempt.scope, attempt=attempt.run_id) from refusal
-            raise
+            raise self._meant(refusal, attempt.scope) from refusal
 
     def _collected(self, attempt: Attempt, *, below: int) -> list[Rows] | None:
         """Nothing to answer where no pull numbered below `below` is left of the execution; None where one is."""
@@ -285,6 +303,11 @@ class Owners:
         """Nothing to answer where the execution has no owner any more; None where it has."""
         standing = self.read(owner.scope)
         return None if standing is not None and standing.execution_id == owner.execution_id else []
+
+    def _meant(self, refusal: Refused, scope: str) -> ContextfulError:
+        """What a refused batch of `scope` met: a guard where one stands (run.callback-guard.blocked)."""
+        guarded = refusal.constraint == "guarded" or refusal.constraint.startswith("guarded:")
+        return (guarded and Guards(self._db).blocking(OWNER + scope)) or refusal
 
     def _refusal(self, owner: Owner, pins: Pins) -> ContextfulError:
         if owner.attempt and owner.lease_until > self._db.now():

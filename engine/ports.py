@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from engine.guards.asked import Admitted, Asked
+    from engine.guards.evidence import Evidence
+    from engine.guards.guard import Guard
+    from engine.guards.rules import Mark
     from engine.meters import Quota, Reply
     from engine.shapes import Attempt, Awakeable, BlobRef, Entry, EntryKey
 
@@ -174,6 +178,37 @@ class Objects(Protocol):
 
     def local(self, name: str) -> Path:
         """A local file that holds the object's content, for readers that want a path."""
+
+
+class Admission(Protocol):
+    """Admits callbacks to destinations under guards and settles them: the engine's side of the guard protocol.
+
+    Strict where the profile wires `strict-guards`: one store that everybody reaches in one place, claim and guard in
+    one batch. Cooperative elsewhere: a guard holds every engine that works on these files, and no copy of them.
+    """
+
+    def admit(self, asked: Asked) -> Admitted | Entry:
+        """Claim the entry and bind every row the callback protects, or none (run.callback-guard.acquire).
+
+        Return the entry where it is recorded or a sibling's. Raise `ExecutionTransferBlocked` where another guard
+        protects one of the rows, `ExecutionSuperseded` where one is not as asked, `EffectUnsettled` and `EffectSettled`
+        where the entry must not be sent again.
+        """
+
+    def record(self, admitted: Admitted, value: bytes) -> None:
+        """Release the guard and record the value, so that no crash leaves one without the other.
+
+        Raise `ExecutionSuperseded`, and leave the guard, where claim, attempt or guard is no longer the caller's.
+        """
+
+    def settle(self, admitted: Admitted, mark: Mark) -> None:
+        """Release the guard without a value; `mark` says what becomes of the entry."""
+
+    def undo(self, scope: str) -> None:
+        """Undo what lost answers left unsettled under `scope`, before its attempt ends."""
+
+    def settlement(self, guard: Guard, given: Evidence, value: bytes | None) -> Sequence[Call]:
+        """Settle the entry by an operator's evidence: the statements that join the batch releasing the guard."""
 
 
 class Awakeables(Protocol):

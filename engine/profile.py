@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from engine.clock import Clock
-    from engine.ports import Awakeables, Database, JournalStore, Objects
+    from engine.ports import Admission, Awakeables, Database, JournalStore, Objects
 
 GROUP: Final = "contextful.profiles"
 DEFAULT: Final = "sqlite"
@@ -61,6 +61,7 @@ class Profile:
     name: str
     database: Database
     journal: JournalStore
+    admission: Admission
     awakeables: Awakeables
     objects: Objects
     scratch: Path
@@ -78,7 +79,8 @@ class Profile:
 
     def require_whole(self) -> None:
         """Raise `StorageCapabilityMissing` naming every part that is lacking (run.journal.storage-incomplete)."""
-        absent = [name for name in ("database", "journal", "awakeables", "objects") if getattr(self, name) is None]
+        parts = ("database", "journal", "admission", "awakeables", "objects")
+        absent = [name for name in parts if getattr(self, name) is None]
         unwired = [name for name in NEEDED if name not in self.capabilities]
         if missing := list(dict.fromkeys([*absent, *unwired])):
             raise StorageCapabilityMissing(profile=self.name, missing=f"it lacks {', '.join(missing)}")

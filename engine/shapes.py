@@ -140,7 +140,11 @@ class BlobRef:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A journal row: pending under `claim` of `run_id`, or recorded as `value` or `blob`."""
+    """A journal row: pending under `claim` of `run_id`, or recorded as `value` or `blob`.
+
+    An effect at a destination was first admitted at `admitted_at`; `doubts` of its admissions have no answer yet, and
+    `receipt` is the evidence that settled it.
+    """
 
     key: EntryKey
     claim: str | None
@@ -149,6 +153,9 @@ class Entry:
     next_attempt_at: int | None
     value: bytes | None
     blob: BlobRef | None
+    admitted_at: int | None = None
+    doubts: int = 0
+    receipt: str | None = None
 
     @property
     def recorded(self) -> bool:

@@ -32,6 +32,9 @@ class SettableClock:
         with self._lock:
             return self._now
 
+    def elapsed(self) -> int:
+        return self.now()
+
     def advance(self, milliseconds: int) -> None:
         with self._lock:
             self._now += milliseconds

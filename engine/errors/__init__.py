@@ -39,6 +39,16 @@ from engine.errors.failures import (
     Transient,
     UnknownConnector,
 )
+from engine.errors.guards import (
+    EffectNested,
+    EffectOverdue,
+    EffectSettled,
+    EffectUnsettled,
+    ExecutionGuardEvidenceMismatch,
+    ExecutionGuardHeld,
+    ExecutionGuardUnknown,
+    ExecutionTransferBlocked,
+)
 from engine.errors.owners import (
     AdmittedOwnerMutation,
     ExecutionFinished,
@@ -50,6 +60,7 @@ from engine.errors.owners import (
     ExecutionRewindUnsafe,
     ExecutionSuperseded,
 )
+from engine.errors.serving import AddressUnusable
 from engine.errors.sources import (
     ColumnNameRefused,
     CommitContended,
@@ -102,6 +113,7 @@ __all__ = [
     "BAD_USAGE",
     "CANCELED",
     "NOT_NOW",
+    "AddressUnusable",
     "AdmittedOwnerMutation",
     "AuthExpired",
     "AwakeableAlreadyResolved",
@@ -126,7 +138,14 @@ __all__ = [
     "CursorPositionUnorderable",
     "DestinationUnknown",
     "DurationSpelling",
+    "EffectNested",
+    "EffectOverdue",
+    "EffectSettled",
+    "EffectUnsettled",
     "ExecutionFinished",
+    "ExecutionGuardEvidenceMismatch",
+    "ExecutionGuardHeld",
+    "ExecutionGuardUnknown",
     "ExecutionLive",
     "ExecutionPending",
     "ExecutionPinMismatch",
@@ -136,6 +155,7 @@ __all__ = [
     "ExecutionRewindUnsafe",
     "ExecutionSchemaIncompatible",
     "ExecutionSuperseded",
+    "ExecutionTransferBlocked",
     "HistoryBoundSpelling",
     "InitRefused",
     "InstantSpelling",

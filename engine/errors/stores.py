@@ -105,8 +105,18 @@ class ExecutionSchemaIncompatible(NamedError, StorageFailure):
 
     found: str
     supported: str
+    token: str | None = None
     says = "the execution database is of schema {found}, this executable supports {supported}"
     remedy = "use the release that matches, or contextful storage initialize to migrate"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.token:
+            # A global guard records no idempotency key, so no evidence ties to it (run.callback-guard.legacy-guard).
+            self.remedy = (
+                f"its global guard {self.token} stands: reconcile it with the release that wrote it, then run "
+                "contextful storage initialize"
+            )
 
 
 @named

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import httpx
 
     from engine.execution.cancellation import Cancellation
+    from engine.execution.cover import Cover
     from engine.execution.outbound import Outbound
     from engine.execution.subprocesses import Finished
     from engine.shapes import EntryKey
@@ -29,6 +30,15 @@ class Call:
     attempt: int
     cancellation: Cancellation
     outbound: Outbound
+    cover: Cover | None = None
+
+    def check(self, *, timeout_ms: float = 0) -> None:
+        """Raise `EffectOverdue` unless a request that takes up to `timeout_ms` may leave now (rule G3).
+
+        `call.http` asks by itself; an effect that sends by other means asks right before it does.
+        """
+        if self.cover is not None:
+            self.cover.check(timeout_ms=timeout_ms)
 
     @property
     def idempotency_key(self) -> str:
@@ -38,7 +48,7 @@ class Call:
     @property
     def http(self) -> httpx.Client:
         """A client whose requests carry the key in the destination's header and are in the ledger."""
-        return self.outbound.client
+        return self.outbound.taken()
 
     def run(
         self,

@@ -13,6 +13,7 @@ from engine.errors import (
     ContextfulError,
     DestinationUnknown,
     ExecutionSuperseded,
+    ExecutionTransferBlocked,
     JoinFailed,
     StepLabelUnusable,
     Waiting,
@@ -20,7 +21,7 @@ from engine.errors import (
 from engine.execution import values
 from engine.execution.branch import Branch
 from engine.execution.duration import milliseconds
-from engine.execution.steps import failure_of
+from engine.execution.failures import failure_of
 from engine.execution.unrecorded import Unrecorded
 from engine.shapes import Awakeable, EntryKey, RunStatus, Schedule
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from engine.execution.call import Call
     from engine.execution.held import Held, Room
+    from engine.execution.steps import Outcome
     from engine.pipeline.declaration import Destination
     from engine.ports import Awakeables
     from engine.runs import RunRow
@@ -104,13 +106,7 @@ class Execution:
             raise StepLabelUnusable(found=ascii(label[:60]))
         key = EntryKey(self.execution_id, label, values.input_hash(input, step=label))
         declared = self._declared(destination, step=label) if destination else None
-        outcome = self._held.steps.run(
-            key,
-            partial(self._perform, label, effect, admitted=declared is not None),
-            schedule=schedule or DEFAULT_SCHEDULE,
-            header=declared.idempotency_header if declared else None,
-            likely_recorded=self._held.resumed,
-        )
+        outcome = self._outcome(key, partial(self._perform, label, effect), declared, schedule or DEFAULT_SCHEDULE)
         # A flag and not a count: branches of a join set it at the same instant.
         self._recorded = self._recorded or not outcome.replayed
         assert outcome.value is not None, "a host step always records"
@@ -172,14 +168,13 @@ class Execution:
         """End the attempt: with success, or with `failure`, which leaves recorded steps to the next open."""
         if self.closed:
             return
-        self._room.admission.check_free(self._held.attempt.scope)
+        self._room.callbacks.check_free(self._held.attempt.scope)
         self.closed = True
         if isinstance(failure, Waiting):
             self._held.park(self._counted(self._held.waiting(failure)))
             return
         if failure is None:
-            row = self._counted(self._held.ended(RunStatus.SUCCESS))
-            self._held.finish(row) if self._once else self._held.retire(row)
+            self._succeed()
             return
         status = RunStatus.CANCELED if isinstance(failure, Canceled) else RunStatus.FAILED
         row = self._counted(self._held.ended(status, failure=failure))
@@ -204,6 +199,27 @@ class Execution:
         else:
             self.close(failure=Canceled("interrupted"))
 
+    def _succeed(self) -> None:
+        """End the execution, or, where a guard of it stands, only the attempt (rule G8 of the guard protocol)."""
+        row = self._counted(self._held.ended(RunStatus.SUCCESS))
+        try:
+            self._held.finish(row) if self._once else self._held.retire(row)
+        except ExecutionTransferBlocked as blocked:
+            self._held.release(self._counted(self._held.ended(RunStatus.FAILED, failure=blocked)))
+            raise
+
+    def _outcome(
+        self, key: EntryKey, effect: Callable[[Call], bytes], declared: Destination | None, schedule: Schedule
+    ) -> Outcome:
+        """Run the step on its course; where a destination may have acted unheard, the execution is kept for it."""
+        course = self._held.effects(declared) if declared else None
+        try:
+            return self._held.steps.run(
+                key, effect, schedule=schedule, course=course, likely_recorded=self._held.resumed
+            )
+        finally:
+            self._recorded = self._recorded or (course is not None and course.in_doubt)
+
     def _declared(self, destination: str, *, step: str) -> Destination:
         try:
             return self._destinations[destination]
@@ -211,12 +227,8 @@ class Execution:
             known = ", ".join(sorted(self._destinations)) or "none"
             raise DestinationUnknown(destination=destination, step=step, known=known) from None
 
-    def _perform(self, label: str, effect: Callable[[Call], Any], call: Call, *, admitted: bool) -> bytes:
-        if not admitted:
-            value = effect(call)
-        else:
-            with self._room.admission.callback(self._held.attempt.scope):
-                value = effect(call)
+    def _perform(self, label: str, effect: Callable[[Call], Any], call: Call) -> bytes:
+        value = effect(call)
         if value is not None:
             value, count = self._guard.bytes(value) if isinstance(value, bytes) else self._guard.value(value)
             self._masked.append(count)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import itertools
 import weakref
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from engine import stops
-from engine.errors import ExecutionSuperseded
+from engine.errors import ExecutionSuperseded, StorageFailure
 from engine.execution.aside import Aside
 from engine.execution.bounds import BoundHits
 from engine.execution.cancellation import Cancellation
+from engine.execution.effects import Effects
 from engine.execution.outbound import Outbound
 from engine.execution.steps import Steps
+from engine.guards.rules import Kind
 from engine.shapes import Phase, RunStatus
 
 if TYPE_CHECKING:
@@ -23,12 +26,13 @@ if TYPE_CHECKING:
     from engine.archive import Archive
     from engine.clock import Chance, Clock
     from engine.errors import ContextfulError, Waiting
-    from engine.execution.admission import CooperativeAdmission
+    from engine.execution.callbacks import Callbacks
     from engine.execution.leases import Leases
     from engine.execution.stopping import Stopping
     from engine.history import History
     from engine.owners import Opened, Owners
-    from engine.ports import Call, Database, JournalStore
+    from engine.pipeline.declaration import Destination
+    from engine.ports import Admission, Call, Database, JournalStore
     from engine.runs import RunRow
     from engine.secrets import SecretGuard
     from engine.shapes import Attempt
@@ -47,7 +51,8 @@ class Room:
     archive: Archive
     leases: Leases
     stopping: Stopping
-    admission: CooperativeAdmission
+    admission: Admission
+    callbacks: Callbacks
     clock: Clock
     chance: Chance
     guard: SecretGuard
@@ -93,6 +98,10 @@ class Held:
         room.history.append(self.run, phase=Phase.PLAN, at=begun)
         room.stopping.watch(opened.attempt.run_id, self.cancellation)
 
+    def effects(self, destination: Destination, *, kind: Kind = Kind.EFFECT) -> Effects:
+        """The course of one step whose effect calls `destination`."""
+        return Effects(self._room, self.attempt, self.outbound, self.cancellation, destination, kind)
+
     def apart(self, work: Callable[[], T]) -> T:
         """Do what may block on a thread beside this one, its requests in the step that is entered here.
 
@@ -102,19 +111,24 @@ class Held:
 
     def retire(self, row: RunRow, *, also: Sequence[Call] = ()) -> None:
         """End the execution for good: its recorded work goes with its owner."""
-        self._room.admission.check_free(self.attempt.scope)
+        self._room.callbacks.check_free(self.attempt.scope)
+        self._room.admission.undo(self.attempt.scope)
         self._room.owners.retire(self.attempt, run=row, also=also)
         self._close(row)
 
     def finish(self, row: RunRow) -> None:
         """End the execution and keep what it recorded."""
-        self._room.admission.check_free(self.attempt.scope)
+        self._room.callbacks.check_free(self.attempt.scope)
+        self._room.admission.undo(self.attempt.scope)
         self._room.owners.finish(self.attempt, run=row)
         self._close(row)
 
     def release(self, row: RunRow) -> None:
         """Close the attempt; its owner stays pending."""
-        self._room.admission.check_free(self.attempt.scope)
+        self._room.callbacks.check_free(self.attempt.scope)
+        with suppress(StorageFailure):
+            # What cannot be undone now stands guarded, for a replay or an operator.
+            self._room.admission.undo(self.attempt.scope)
         if self._room.owners.release(self.attempt, run=row):
             self._close(row)
         else:
@@ -127,7 +141,7 @@ class Held:
         Raise `ExecutionSuperseded` when the attempt no longer holds its owner.
         """
         assert row.next_attempt_at is not None, "what waits has an instant"
-        self._room.admission.check_free(self.attempt.scope)
+        self._room.callbacks.check_free(self.attempt.scope)
         # A thread that was left behind must do nothing more in the name of an attempt that goes on elsewhere.
         self.cancellation.trip(ExecutionSuperseded(scope=self.attempt.scope, attempt=self.attempt.run_id))
         self._room.owners.park(self.attempt, run=row, wake_at=row.next_attempt_at)

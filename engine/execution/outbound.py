@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import httpx
 
     from engine.clock import Chance
+    from engine.execution.cover import Cover
     from engine.ports import Call, Database
     from engine.secrets import SecretGuard
     from engine.shapes import Attempt, EntryKey
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 DEFAULT_HEADER: Final = "Idempotency-Key"
+
+_DAY_S: Final = 86_400
 
 
 class Outbound:
@@ -39,9 +42,9 @@ class Outbound:
         self._attempt = attempt
         self._current = threading.local()
 
-    def enter(self, key: EntryKey, *, header: str = DEFAULT_HEADER) -> None:
-        """Begin a try of the effect of `key` on this thread."""
-        self._current.intent = _Intent(key, header)
+    def enter(self, key: EntryKey, *, header: str = DEFAULT_HEADER, cover: Cover | None = None) -> None:
+        """Begin a try of the effect of `key` on this thread; under a guard each request asks its `cover` first."""
+        self._current.intent = _Intent(key, header, cover)
 
     def intend(self) -> Call:
         """Return the statement that writes this thread's intent, for a claim whose effect is known to send."""
@@ -98,6 +101,22 @@ class Outbound:
         """How many requests this thread's effect has sent."""
         return len(self._intent.sent)
 
+    @property
+    def statuses(self) -> list[int | None]:
+        """The HTTP status each request of this thread's effect was answered with, None where it was not."""
+        with self._intent.turn:
+            return [request.get("status") for request in self._intent.sent]
+
+    @property
+    def ours(self) -> bool:
+        """Whether this thread's effect has asked for the client: what it sends it sends through it."""
+        return self._intent.ours
+
+    def taken(self) -> httpx.Client:
+        """The client, for this thread's effect."""
+        self._intent.ours = True
+        return self.client
+
     @cached_property
     def client(self) -> httpx.Client:
         """The execution's client: no redirects by itself, no proxies of the environment, kept open between pulls."""
@@ -131,7 +150,10 @@ class Outbound:
         with intent.turn:
             if intent.abandoned:
                 raise Canceled("what this request is for has been stopped")
-            if not intent.written:
+            if intent.cover is not None:
+                # The guard is the intent that was written ahead.
+                intent.cover.check(timeout_ms=_longest(request))
+            elif not intent.written:
                 self._db.run(self.intend())
             intent.sent.append({"method": request.method, "url": target})
         request.headers.setdefault(intent.header, intent.key.idempotency_key)
@@ -146,13 +168,24 @@ class Outbound:
 class _Intent:
     """What one try of an effect means to send, and what it has sent."""
 
-    __slots__ = ("abandoned", "header", "id", "key", "sent", "turn", "written")
+    __slots__ = ("abandoned", "cover", "header", "id", "key", "ours", "sent", "turn", "written")
 
-    def __init__(self, key: EntryKey, header: str) -> None:
+    def __init__(self, key: EntryKey, header: str, cover: Cover | None) -> None:
         self.abandoned = False
+        self.cover = cover
+        self.ours = False
         self.id = ""
         self.key = key
         self.header = header
         self.sent: list[dict[str, Any]] = []
         self.turn = threading.Lock()
         self.written = False
+
+
+def _longest(request: httpx.Request) -> float:
+    """The milliseconds after which the request is given up at the latest, without limits those of a day."""
+    limits = request.extensions.get("timeout", {})
+    return (
+        sum(_DAY_S if limits.get(phase) is None else limits[phase] for phase in ("pool", "connect", "write", "read"))
+        * 1000
+    )

@@ -15,10 +15,20 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
-from engine.errors import Canceled, ContextfulError, ExecutionSuperseded, Permanent, StepFailed, Transient, Waiting
+from engine.errors import (
+    Canceled,
+    ContextfulError,
+    EffectSettled,
+    EffectUnsettled,
+    ExecutionSuperseded,
+    ExecutionTransferBlocked,
+    StepFailed,
+    Waiting,
+)
 from engine.execution.call import Call
+from engine.execution.failures import failure_of
 from engine.execution.retry import Stands, decide
 
 if TYPE_CHECKING:
@@ -48,6 +58,52 @@ class Outcome:
 Effect = "Callable[[Call], bytes | None]"
 """Does the work and returns the bytes to record, or None to leave no record (an empty pull)."""
 
+GUARDED: Final = (ExecutionTransferBlocked, EffectUnsettled, EffectSettled)
+"""What no other try changes: somebody else must release a guard or say what came of an earlier call."""
+
+
+class Course(Protocol):
+    """How an effect is claimed, tried and recorded: here, or at a destination under a guard."""
+
+    def claim(self, key: EntryKey, *, token: str) -> Entry:
+        """Claim `key`, or return the entry that stands in the way."""
+
+    def attempt_once(
+        self, key: EntryKey, token: str, effect: Callable[[Call], bytes | None], *, number: int
+    ) -> bytes | None:
+        """Try `effect` once, as try `number`, and record what it returns. Raise its tagged failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """The course of an effect that stays here or may be repeated: claim, do, record."""
+
+    journal: JournalStore
+    attempt: Attempt
+    outbound: Outbound
+    cancellation: Cancellation
+
+    def claim(self, key: EntryKey, *, token: str) -> Entry:
+        """Claim `key` alone."""
+        return self.journal.claim(key, attempt=self.attempt, token=token)
+
+    def attempt_once(
+        self, key: EntryKey, token: str, effect: Callable[[Call], bytes | None], *, number: int
+    ) -> bytes | None:
+        """Try `effect`, and record what it returns after the ledger of its requests."""
+        outbound = self.outbound
+        outbound.enter(key)
+        try:
+            value = effect(Call(key, number, self.cancellation, outbound))
+        except Exception as raised:
+            outbound.settle()
+            raise failure_of(raised) from raised
+        if value is None:
+            self.journal.withdraw(key, token=token, ledger=outbound.settlement())
+        else:
+            self.journal.record(key, attempt=self.attempt, token=token, value=value, ledger=outbound.settlement())
+        return value
+
 
 @dataclass(frozen=True, slots=True)
 class Steps:
@@ -73,7 +129,7 @@ class Steps:
         effect: Callable[[Call], bytes | None],
         *,
         schedule: Schedule,
-        header: str | None = None,
+        course: Course | None = None,
         likely_recorded: bool = False,
     ) -> Outcome:
         """Return the value of `key`: the recorded one, or the one `effect` returns, recorded before it is returned.
@@ -83,27 +139,28 @@ class Steps:
         that expects one says `likely_recorded`.
         """
         self.cancellation.check()
+        course = course or Plain(self.journal, self.attempt, self.outbound, self.cancellation)
         standing = self.journal.find(key) if likely_recorded else None
         if standing is None or not standing.recorded:
-            standing = self._claim(key)
+            standing = self._claim(key, course)
         if standing.recorded:
             return Outcome(self.journal.value(standing), replayed=True)
-        return Outcome(self._compute(key, standing, effect, schedule=schedule, header=header), replayed=False)
+        return Outcome(self._compute(key, standing, effect, schedule=schedule, course=course), replayed=False)
 
     def note(self, key: EntryKey, *, attempts: int, due: int | None) -> None:
         """Leave `key` to its next caller with `attempts` used and the next one due at `due`; a recorded value stands.
 
         Raise `ExecutionSuperseded` when the attempt lost its owner.
         """
-        entry = self._claim(key)
+        entry = self._claim(key, Plain(self.journal, self.attempt, self.outbound, self.cancellation))
         if entry.claim is not None:
             self.journal.renew(key, token=entry.claim, attempts=attempts, next_attempt_at=due)
             self.journal.park(key, token=entry.claim)
 
-    def _claim(self, key: EntryKey) -> Entry:
+    def _claim(self, key: EntryKey, course: Course) -> Entry:
         token = f"{self.attempt.run_id}.{next(self.tokens)}"
         while True:
-            entry = self.journal.claim(key, attempt=self.attempt, token=token)
+            entry = course.claim(key, token=token)
             if entry.recorded or entry.claim == token:
                 return entry
             self.cancellation.wait(self.clock, SIBLING_POLL_MS)
@@ -115,7 +172,7 @@ class Steps:
         effect: Callable[[Call], bytes | None],
         *,
         schedule: Schedule,
-        header: str | None,
+        course: Course,
     ) -> bytes | None:
         assert claim.claim is not None, "only a claimed entry is computed"
         attempts = claim.attempts
@@ -124,8 +181,11 @@ class Steps:
         while True:
             attempts += 1
             try:
-                return self._try(key, claim.claim, effect, attempt=attempts, header=header)
+                return course.attempt_once(key, claim.claim, effect, number=attempts)
             except ExecutionSuperseded:
+                raise
+            except GUARDED:
+                self.journal.park(key, token=claim.claim)
                 raise
             except Waiting:  # a step inside this one waits, and this one with it
                 self.journal.park(key, token=claim.claim)
@@ -137,28 +197,6 @@ class Steps:
                     raise
                 self.failed(key.step, attempts, failure)
                 self._pause_or_fail(key, claim.claim, failure, attempts=attempts, schedule=schedule)
-
-    def _try(
-        self,
-        key: EntryKey,
-        token: str,
-        effect: Callable[[Call], bytes | None],
-        *,
-        attempt: int,
-        header: str | None,
-    ) -> bytes | None:
-        outbound = self.outbound
-        outbound.enter(key) if header is None else outbound.enter(key, header=header)
-        try:
-            value = effect(Call(key, attempt, self.cancellation, outbound))
-        except Exception as raised:
-            outbound.settle()
-            raise failure_of(raised) from raised
-        if value is None:
-            self.journal.withdraw(key, token=token, ledger=outbound.settlement())
-        else:
-            self.journal.record(key, attempt=self.attempt, token=token, value=value, ledger=outbound.settlement())
-        return value
 
     def _pause_or_fail(
         self, key: EntryKey, token: str, failure: ContextfulError, *, attempts: int, schedule: Schedule
@@ -185,13 +223,3 @@ class Steps:
             raise Waiting(step=key.step, due_at=due)
         self.cancellation.wait(self.clock, milliseconds)
         self.journal.claim(key, attempt=self.attempt, token=token)
-
-
-def failure_of(raised: Exception) -> ContextfulError:
-    """The tagged failure behind whatever an effect raised (run.retry.failure-taxonomy)."""
-    if isinstance(raised, ContextfulError):
-        return raised
-    # Without importing httpx: an effect that never made a request raised none of its errors.
-    if any(base.__module__.startswith("httpx") and base.__name__ == "TransportError" for base in type(raised).__mro__):
-        return Transient(f"{type(raised).__name__}: {raised}")
-    return Permanent(f"{type(raised).__name__}: {raised}")

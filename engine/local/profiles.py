@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from engine.awakeables import SqlAwakeables
+from engine.guards.admission import SqlAdmission
 from engine.local.blobs import SqliteBlobs
 from engine.local.folder import FolderObjects
 from engine.local.sqlite import SqliteDatabase
+from engine.local.tree.admission import TreeAdmission
 from engine.local.tree.awakeables import TreeAwakeables
 from engine.local.tree.blobs import TreeBlobs
 from engine.local.tree.journal import TreeJournal
@@ -33,6 +35,7 @@ def sqlite(root: Path, *, clock: Clock, environ: Mapping[str, str]) -> Profile:
         name="sqlite",
         database=database,
         journal=journal,
+        admission=SqlAdmission(database, journal),
         awakeables=SqlAwakeables(database, journal),
         objects=sealed_objects(FolderObjects(root / "corpus"), environ, opened=root / "opened"),
         scratch=root / "staged",
@@ -51,6 +54,7 @@ def file(root: Path, *, clock: Clock, environ: Mapping[str, str]) -> Profile:
         name="file",
         database=database,
         journal=journal,
+        admission=TreeAdmission(database, journal, tree),
         awakeables=TreeAwakeables(tree, journal),
         objects=sealed_objects(FolderObjects(root / "corpus"), environ, opened=root / "opened"),
         scratch=root / "staged",

@@ -24,7 +24,7 @@ from engine.errors import (
     SchemaIncompatible,
     Waiting,
 )
-from engine.execution.steps import failure_of
+from engine.execution.failures import failure_of
 from engine.meters import paced
 from engine.pipeline.manifest import own_secrets
 from engine.pipeline.protect import Protection

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
 from engine.errors import ContextfulError
-from engine.execution.steps import failure_of
+from engine.execution.failures import failure_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,8 @@ SCHEMA_VERSION: Final = 4
 """The execution schema this executable supports."""
 
 CATALOG: Final = (
-    *("meta", "holders", "owners", "runs", "stops", "cursors", "fires", "requests", "meters", "snapshots", "chunks"),
+    *("meta", "holders", "owners", "leases", "guards", "runs", "stops", "cursors", "fires", "requests", "meters"),
+    *("snapshots", "chunks"),
 )
 """The files that hold what a catalog keeps, in the order their tables are created."""
 

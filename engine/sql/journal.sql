@@ -1,5 +1,6 @@
 -- name: create_journal
--- A row is pending while it has neither value nor digest; `claim` names the one caller computing it.
+-- A row is pending while it has neither value nor digest; `claim` names the one caller computing it. An effect at a
+-- destination was first admitted at `admitted_at`; `doubts` of its admissions have no answer, `receipt` settles it.
 CREATE TABLE IF NOT EXISTS journal (
   execution_id    TEXT NOT NULL,
   step            TEXT NOT NULL,
@@ -11,6 +12,9 @@ CREATE TABLE IF NOT EXISTS journal (
   value           BLOB,
   digest          TEXT,
   bytes           INTEGER,
+  admitted_at     INTEGER,
+  doubts          INTEGER NOT NULL DEFAULT 0,
+  receipt         TEXT,
   PRIMARY KEY (execution_id, step, input)
 ) STRICT, WITHOUT ROWID;
 
@@ -32,7 +36,7 @@ ON CONFLICT (execution_id, step, input) DO UPDATE SET run_id = excluded.run_id, 
 RETURNING attempts, next_attempt_at;
 
 -- name: find_entry
-SELECT run_id, claim, attempts, next_attempt_at, value, digest, bytes
+SELECT run_id, claim, attempts, next_attempt_at, value, digest, bytes, admitted_at, doubts, receipt
   FROM journal WHERE execution_id = :execution_id AND step = :step AND input = :input;
 
 -- name: renew_claim, durable
@@ -68,7 +72,7 @@ DELETE FROM journal
  WHERE execution_id = :execution_id AND step = :step AND input = :input AND claim = :claim;
 
 -- name: list_entries
-SELECT step, input, run_id, claim, attempts, next_attempt_at, value, digest, bytes
+SELECT step, input, run_id, claim, attempts, next_attempt_at, value, digest, bytes, admitted_at, doubts, receipt
   FROM journal WHERE execution_id = :execution_id ORDER BY step, input;
 
 -- name: count_entries

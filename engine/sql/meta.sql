@@ -9,7 +9,12 @@ CREATE TABLE IF NOT EXISTS meta (
 CREATE TABLE IF NOT EXISTS refusals (
   reason TEXT NOT NULL,
   CONSTRAINT superseded CHECK (reason <> 'superseded'),
-  CONSTRAINT alive CHECK (reason <> 'alive')
+  CONSTRAINT alive CHECK (reason <> 'alive'),
+  CONSTRAINT unsettled CHECK (reason <> 'unsettled'),
+  CONSTRAINT settled CHECK (reason <> 'settled'),
+  CONSTRAINT held CHECK (reason <> 'held'),
+  CONSTRAINT released CHECK (reason <> 'released'),
+  CONSTRAINT uncovered CHECK (reason <> 'uncovered')
 ) STRICT;
 
 -- name: set_meta, durable

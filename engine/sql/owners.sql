@@ -23,9 +23,10 @@ SELECT o.scope, o.execution_id, o.pins, o.plan_ref, o.asked_pins, o.attempt, o.h
   FROM owners AS o LEFT JOIN holders AS h ON h.id = o.holder;
 
 -- name: open_owner, durable
+-- Inserts nothing where the owner stands, instead of meeting its key: a guard on it refuses every insert.
 INSERT INTO owners (scope, execution_id, pins, plan_ref, input_hash, attempt, holder, opened_at)
-VALUES (:scope, :execution_id, :pins, :plan_ref, :input_hash, :run_id, :holder, :now)
-ON CONFLICT (scope) DO NOTHING
+SELECT :scope, :execution_id, :pins, :plan_ref, :input_hash, :run_id, :holder, :now
+ WHERE NOT EXISTS (SELECT 1 FROM owners WHERE scope = :scope)
 RETURNING attempt;
 
 -- name: take_owner, durable
@@ -51,7 +52,7 @@ SELECT scope, execution_id, pins, plan_ref, asked_pins, attempt, holder, lease_u
   FROM leased_owners ORDER BY scope;
 
 -- name: held_attempts
-SELECT attempt FROM owners WHERE holder = :holder;
+SELECT attempt FROM owners WHERE holder = :holder AND lease_end IS NULL;
 
 -- name: active_attempt
 SELECT execution_id, attempt, holder FROM owners WHERE scope = :scope;

@@ -99,15 +99,18 @@ SELECT record, status, execution_id, pid, boot_id, lease_until, requested_at, sc
 UPDATE runs SET appended = 1 WHERE run_id = :run_id AND status NOT IN ('pending', 'running', 'waiting');
 
 -- name: orphaned_runs
--- A running row is an orphan when no unexpired lease is its own; a waiting row holds none and is left alone.
+-- A running row is an orphan when no unexpired lease is its own; a waiting row holds none and is left alone, and so is
+-- an attempt that a standing guard names.
 SELECT r.record, r.execution_id FROM runs AS r
  WHERE r.status = 'running' AND r.appended = 0
-   AND NOT EXISTS (SELECT 1 FROM leased_owners AS l WHERE l.attempt = r.run_id AND l.lease_until > :now);
+   AND NOT EXISTS (SELECT 1 FROM leased_owners AS l WHERE l.attempt = r.run_id AND l.lease_until > :now)
+   AND NOT EXISTS (SELECT 1 FROM guards AS g WHERE g.attempt = r.run_id);
 
 -- name: reap_run, durable
 UPDATE runs SET status = 'partial_failure', record = :record, holder = NULL
  WHERE run_id = :run_id AND status = 'running'
    AND NOT EXISTS (SELECT 1 FROM leased_owners AS l WHERE l.attempt = :run_id AND l.lease_until > :now)
+   AND NOT EXISTS (SELECT 1 FROM guards AS g WHERE g.attempt = :run_id)
 RETURNING run_id;
 
 -- name: release_reaped, durable

@@ -9,6 +9,7 @@ import pytest
 from engine.errors import (
     AdmittedOwnerMutation,
     CapabilityUnwired,
+    EffectNested,
     ExecutionRecoveryMismatch,
     ExecutionSchemaIncompatible,
     StepFailed,
@@ -19,6 +20,7 @@ from engine.ports import Awakeables, Call, Database, JournalStore, Statement
 from engine.profile import open_profile
 from engine.shapes import RunStatus, Schedule
 from engine.sql import call
+from tests.conftest import ON_EDGE
 from tests.stores import Effect, Store, died
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
     from tests.clocks import SettableClock
 
-VENDOR = {"vendor": Destination("vendor", "https://vendor.test")}
+VENDOR = {"vendor": Destination("vendor", "https://vendor.test", dedup_window_ms=3_600_000)}
 
 
 def raw(text: str) -> Call:
@@ -83,6 +85,11 @@ def test_an_unknown_profile_selects_no_other(tmp_path: Path, clock: SettableCloc
 
 @pytest.mark.clause("run.journal.unwired-capability", "run.journal.guard-callback")
 def test_a_local_profile_offers_no_strict_guards_and_says_so_at_the_first_request(store: Store) -> None:
+    if store.profile_name == ON_EDGE:
+        store.here.profile.require("strict-guards")
+        return
+    store.here.profile.require("cooperative-admission")
+
     with pytest.raises(CapabilityUnwired) as refusal:
         store.here.profile.require("strict-guards")
 
@@ -97,7 +104,7 @@ def test_every_store_is_reached_through_its_port_alone(store: Store) -> None:
     for port, adapter in ((JournalStore, profile.journal), (Awakeables, profile.awakeables)):
         verbs = [name for name in vars(port) if not name.startswith("_")]
         assert [verb for verb in verbs if not callable(getattr(adapter, verb, None))] == []
-    for capability in ("journal", "blobs", "awakeables", "owners", "cooperative-admission"):
+    for capability in ("journal", "blobs", "awakeables", "owners"):
         profile.require(capability)
 
 
@@ -148,21 +155,31 @@ def test_a_close_refused_inside_a_callback_is_granted_after_it(store: Store) -> 
 
 
 @pytest.mark.clause("run.journal.guard-callback")
-def test_a_nested_callback_uses_only_the_scope_its_caller_holds(store: Store) -> None:
+@pytest.mark.parametrize("scope", ["outer", "other"])
+def test_a_callback_makes_no_call_to_a_destination_inside_its_own(store: Store, scope: str) -> None:
     engine = store.engine(destinations=VENDOR)
-    outer, other = store.open("outer", engine=engine), store.open("other", engine=engine)
+    executions = {name: store.open(name, engine=engine) for name in ("outer", "other")}
     effect = Effect()
 
-    within = outer.step(
-        "send", Effect(lambda: outer.step("nested", effect, destination="vendor")), destination="vendor"
-    )
     with pytest.raises(StepFailed) as failure:
-        outer.step("stray", Effect(lambda: other.step("nested", effect, destination="vendor")), destination="vendor")
+        executions["outer"].step(
+            "send",
+            Effect(lambda: executions[scope].step("nested", effect, destination="vendor")),
+            destination="vendor",
+        )
 
-    assert within == "done"
-    assert effect.calls == 1
-    assert isinstance(failure.value.failure, StepFailed)
-    assert isinstance(failure.value.failure.failure, AdmittedOwnerMutation)
+    assert isinstance(failure.value.failure, EffectNested)
+    assert effect.calls == 0
+
+
+@pytest.mark.clause("run.journal.guard-callback")
+def test_a_callback_may_record_a_step_that_calls_nobody_and_update_its_run(store: Store) -> None:
+    execution = store.open(engine=store.engine(destinations=VENDOR))
+
+    sent = execution.step("send", Effect(lambda: execution.step("within", Effect(1))), destination="vendor")
+
+    assert sent == 1
+    assert store.recorded(execution.execution_id) == ["send", "within"]
 
 
 def test_a_callback_may_use_another_scope_once_its_own_has_returned(store: Store) -> None:

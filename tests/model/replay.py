@@ -115,6 +115,10 @@ class Store:
         """The instant the model says it is."""
         return self.instant
 
+    def elapsed(self) -> int:
+        """Never asked: nothing of the store sends."""
+        raise NotImplementedError
+
     def wait(self, event: threading.Event, milliseconds: float) -> bool:
         """Never asked: the store only reads the clock."""
         raise NotImplementedError
@@ -202,6 +206,10 @@ class Script:
     def now(self) -> int:
         """The instant: what it is used for is in the batch that follows, so the history need not keep it."""
         return self._store.now()
+
+    def elapsed(self) -> int:
+        """Never asked: no course of the model is guarded."""
+        raise NotImplementedError
 
     def instant(self) -> int:
         """The instant at which the program first asked."""

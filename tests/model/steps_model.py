@@ -97,7 +97,7 @@ class StepsModel:
         """The journal's row of the step."""
         rows = state.rows[self._journal]
         names = ("execution_id", "step", "input", "run_id", "claim", "attempts", "due", "value", "digest", "bytes")
-        return dict(zip(names, rows[0], strict=True)) if rows else None
+        return dict(zip(names, rows[0], strict=False)) if rows else None
 
     def active(self, rows: Rows) -> str | None:
         """The attempt that holds the owner, while there is one: an execution retires once a caller has its value."""

@@ -23,6 +23,9 @@ def entry_content(entry: Entry) -> bytes:
         "next_attempt_at": entry.next_attempt_at,
         "inline": None if entry.value is None else len(entry.value),
         "blob": [entry.blob.sha256, entry.blob.bytes] if entry.blob else None,
+        "admitted_at": entry.admitted_at,
+        "doubts": entry.doubts,
+        "receipt": entry.receipt,
     }
     return _line(head) + (entry.value or b"")
 
@@ -46,6 +49,9 @@ def entry_of(content: bytes, *, execution_id: str, path: Path) -> Entry | None:
         head["next_attempt_at"],
         None if head["inline"] is None else value,
         BlobRef(*head["blob"]) if head["blob"] else None,
+        head["admitted_at"],
+        head["doubts"],
+        head["receipt"],
     )
 
 

@@ -54,32 +54,32 @@ class TreeJournal:
             if standing.recorded or (standing.claim is not None and standing.run_id == attempt.run_id):
                 return standing
             # The count of attempts it takes over is on the disk and stays there.
-            return self._put(replace(standing, claim=token, run_id=attempt.run_id))
+            return self.put(replace(standing, claim=token, run_id=attempt.run_id))
 
     def renew(self, key: EntryKey, *, token: str, attempts: int, next_attempt_at: int | None) -> None:
         """Note the attempts used and the next instant on the claim."""
         with self._claimed(key, token) as entry:
             if entry:
-                self._put(replace(entry, attempts=attempts, next_attempt_at=next_attempt_at))
+                self.put(replace(entry, attempts=attempts, next_attempt_at=next_attempt_at))
 
     def surrender(self, key: EntryKey, *, token: str) -> None:
         """Leave the entry pending and unclaimed."""
         with self._claimed(key, token) as entry:
             if entry:
-                self._put(replace(entry, claim=None, attempts=0, next_attempt_at=None))
+                self.put(replace(entry, claim=None, attempts=0, next_attempt_at=None))
 
     def park(self, key: EntryKey, *, token: str) -> None:
         """Leave the entry pending and unclaimed, its count and instant standing."""
         with self._claimed(key, token) as entry:
             if entry:
-                self._put(replace(entry, claim=None))
+                self.put(replace(entry, claim=None))
 
     def drop_claims(self, execution_id: str) -> None:
         """Free every pending entry of the execution."""
         with self._tree.changing(execution_id):
             for entry in self.entries(execution_id):
                 if entry.claim is not None:
-                    self._put(replace(entry, claim=None))
+                    self.put(replace(entry, claim=None))
 
     def record(self, key: EntryKey, *, attempt: Attempt, token: str, value: bytes, ledger: Sequence[Call] = ()) -> None:
         """Record `value` under the standing claim, its blob kept first where it is large."""
@@ -87,7 +87,7 @@ class TreeJournal:
             holds = self._settle(attempt, ledger)
             if entry is None or not holds:
                 raise ExecutionSuperseded(scope=attempt.scope, attempt=attempt.run_id)
-            self._put(replace(entry, claim=None, next_attempt_at=None, value=inline, blob=blob))
+            self.put(replace(entry, claim=None, next_attempt_at=None, value=inline, blob=blob))
 
     def withdraw(self, key: EntryKey, *, token: str, ledger: Sequence[Call] = ()) -> None:
         """Delete the pending entry of this claim."""
@@ -176,7 +176,12 @@ class TreeJournal:
     def resume(self, key: EntryKey, value: bytes | None, blob: BlobRef | None) -> None:
         """Record a resolved wait's payload, unless one is recorded; the caller holds the execution's lock."""
         if self.find(key) is None:
-            self._put(Entry(key, None, "awakeable", 0, None, value, blob))
+            self.put(Entry(key, None, "awakeable", 0, None, value, blob))
+
+    def put(self, entry: Entry) -> Entry:
+        """Write the entry's file, whole; the caller holds the execution's lock."""
+        self._tree.put(self._tree.entry(entry.key), entry_content(entry))
+        return entry
 
     def _require(self, attempt: Attempt, ledger: Sequence[Call]) -> None:
         """Refuse the ledger, and raise, unless `attempt` holds its owner."""
@@ -199,10 +204,6 @@ class TreeJournal:
         with self._tree.changing(key.execution_id):
             entry = self.find(key)
             yield entry if entry and entry.claim == token and not entry.recorded else None
-
-    def _put(self, entry: Entry) -> Entry:
-        self._tree.put(self._tree.entry(entry.key), entry_content(entry))
-        return entry
 
     def _read(self, path: Path) -> Entry | None:
         content = self._tree.read(path)

@@ -210,6 +210,9 @@ class Striding:
         self.at += 10_000
         return self.at
 
+    def elapsed(self) -> int:
+        raise AssertionError
+
     def wait(self, event: threading.Event, milliseconds: float) -> bool:
         raise AssertionError
 

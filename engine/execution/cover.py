@@ -1,0 +1,58 @@
+"""How long a callback may still send: while its own lease and the destination's window are known to cover (rule G3).
+
+What is known is judged by this machine's own time, which neither goes back nor stands still while it sleeps, from the
+instant before the store was asked. So a clock that is set back, or one that is behind the store's, lengthens nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from engine.errors import EffectOverdue
+
+if TYPE_CHECKING:
+    from engine.clock import Clock
+    from engine.execution.leases import Leases
+    from engine.guards.asked import Admitted
+
+MARGIN_MS: Final = 2_000
+"""What a request may take from being let go to leaving the machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """What covers one admitted callback. `window_until` is in elapsed time; None where there was no window to count on.
+
+    A destination without a window, or whose window had passed before an entry with nothing in doubt was admitted again,
+    covers nothing: only the lease is asked for.
+    """
+
+    step: str
+    leases: Leases
+    clock: Clock
+    window_until: int | None
+
+    @classmethod
+    def of(cls, admitted: Admitted, *, leases: Leases, clock: Clock, asked_at: int) -> Cover:
+        """The cover of a callback that was asked for at `asked_at`, in elapsed time."""
+        until = admitted.covered_until
+        covered = until is not None and until > admitted.admitted_at
+        window_until = asked_at + until - admitted.admitted_at if until is not None and covered else None
+        return cls(admitted.asked.key.step, leases, clock, window_until)
+
+    @property
+    def windowed(self) -> bool:
+        """Whether the window is known to cover at this moment."""
+        return self.window_until is not None and self.clock.elapsed() < self.window_until
+
+    def check(self, *, timeout_ms: float = 0) -> None:
+        """Raise `EffectOverdue` unless a request that takes up to `timeout_ms` may leave now.
+
+        The lease must cover its leaving, the window its arrival as well.
+        """
+        now = self.clock.elapsed()
+        if now + MARGIN_MS >= self.leases.known_until:
+            raise EffectOverdue(step=self.step, lapsed="its lease is not known to run")
+        if self.window_until is not None and now + MARGIN_MS + timeout_ms >= self.window_until:
+            raise EffectOverdue(step=self.step, lapsed="the destination's window ends before its answer must come")

@@ -1,0 +1,160 @@
+"""An operator's desk: looks at the guards of a store and releases one by evidence, its audit row in the same batch."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import ExecutionGuardEvidenceMismatch, ExecutionGuardHeld, ExecutionGuardUnknown, Refused
+from engine.guards.evidence import Evidence, Proof, judged
+from engine.guards.evidence import evidence as read
+from engine.guards.guard import Guard
+from engine.guards.store import Guards
+from engine.shapes import canonical_json
+from engine.sql import call
+from engine.unanswered import settled
+
+if TYPE_CHECKING:
+    from engine.guards.guard import Standing
+    from engine.ports import Admission, Call, Database, Row, Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What an operator did about a guard: `guard` is the whole record as it stood."""
+
+    token: str
+    evidence: str
+    operator: str
+    at: int
+    guard: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """What reconciling did, or with a dry run would do: the guard, and what follows for the entry."""
+
+    standing: Standing
+    evidence: Evidence
+    follows: str
+
+
+FOLLOWS = {
+    Proof.REPLAY: "the next attempt sends the same key again, while the window covers",
+    Proof.ABSENCE: "the next attempt sends it as if it had not been sent",
+    Proof.RECEIPT: "the step is settled: it is not sent again, and the next attempt asks for its value",
+}
+
+
+class Desk:
+    """Reads and reconciles the guards of one store (run.callback-guard.inspect, run.callback-guard.manual)."""
+
+    def __init__(self, database: Database, admission: Admission) -> None:
+        self._db = database
+        self._admission = admission
+        self._guards = Guards(database)
+
+    def guards(self, token: str | None = None) -> list[Standing]:
+        """Every guard that stands, or the one. Raise `ExecutionGuardUnknown` where that one does not."""
+        return self._guards.all() if token is None else [self._guards.get(token)]
+
+    def audits(self) -> list[Audit]:
+        """What was reconciled, in order."""
+        return [_audit(row) for row in self._db.run(call("list_guard_audit"))[0]]
+
+    def reconcile(
+        self, token: str, *, evidence: str, operator: str, value: bytes | None = None, dry_run: bool = False
+    ) -> Reconciled:
+        """Release the guard `token` by `evidence`; `value` are the bytes to record for its step.
+
+        One batch deletes the guard, appends the audit row, settles the entry and ends the lease of the attempt (rule
+        G9). Raise `ExecutionGuardUnknown`, `ExecutionGuardHeld` or `ExecutionGuardEvidenceMismatch` and change nothing.
+        """
+        standing = self._guards.get(token)
+        given = judged(evidence, standing)
+        if value is not None and given.proof is not Proof.RECEIPT:
+            raise ExecutionGuardEvidenceMismatch(token=token, found="a value goes with a receipt that proves it")
+        reconciled = Reconciled(standing, given, _follows(given, valued=value is not None))
+        if not dry_run:
+            self._release(standing.guard, given, operator=operator, value=value)
+        return reconciled
+
+    def supply(self, token: str, *, evidence: str, operator: str, value: bytes) -> None:
+        """Record the value of a step that the receipt `evidence` settled without one, when it was reconciled.
+
+        Raise `ExecutionGuardUnknown` unless that receipt released the guard `token` and its step is still unrecorded.
+        """
+        given = read(evidence, token=token)
+        found = next((each for each in self.audits() if (each.token, each.evidence) == (token, given.text)), None)
+        if found is None or given.proof is not Proof.RECEIPT:
+            raise ExecutionGuardUnknown(token=token)
+        guard = Guard.of(found.guard)
+        calls = (audit(guard, given, operator=operator), *self._admission.settlement(guard, given, value))
+        self._db.run(*calls)
+
+    def _release(self, guard: Guard, given: Evidence, *, operator: str, value: bytes | None) -> None:
+        calls = (
+            call("require_reconcilable", guard=guard.token, proof=str(given.proof)),
+            audit(guard, given, operator=operator),
+            *self._admission.settlement(guard, given, value),
+            call("end_guarded_lease", scope=guard.scope, execution_id=guard.execution_id, run_id=guard.attempt,
+                 holder=guard.holder),
+            call("release_guard", guard=guard.token),
+        )  # fmt: skip
+        try:
+            settled(lambda: self._db.run(*calls), found=lambda: self._reconciled(guard, given, operator=operator))
+        except Refused as refusal:
+            raise self._refusal(refusal, guard.token) from refusal
+
+    def _reconciled(self, guard: Guard, given: Evidence, *, operator: str) -> list[Rows] | None:
+        """Nothing to answer where the guard is gone and its audit row stands; None where that is not so."""
+        audits = [(each.token, each.evidence, each.operator) for each in self.audits()]
+        gone = not self._db.run(call("find_guard", token=guard.token))[0]
+        return [] if gone and (guard.token, given.text, operator) in audits else None
+
+    def _refusal(self, refusal: Refused, token: str) -> Exception:
+        """What the guard met between being read and being released."""
+        if "released" in refusal.constraint:
+            return ExecutionGuardUnknown(token=token)
+        if "held" in refusal.constraint:
+            return ExecutionGuardHeld(token=token, lease_until=self._guards.get(token).lease_until)
+        if "uncovered" in refusal.constraint:
+            return ExecutionGuardEvidenceMismatch(token=token, found="its window has just passed")
+        return refusal
+
+
+def audit(guard: Guard, given: Evidence, *, operator: str) -> Call:
+    """The statement that appends the audit row: the whole guard as it stood."""
+    return call(
+        "audit_guard",
+        guard=guard.token,
+        evidence=given.text,
+        operator=operator,
+        execution_id=guard.execution_id,
+        step=guard.step,
+        input=guard.input,
+        record=canonical_json(guard.record),
+    )
+
+
+def settlement(guard: Guard, given: Evidence, placed: dict[str, Any] | None) -> Call:
+    """The statement that settles the guard's entry as the evidence proves; `placed` are the columns of its value."""
+    entry = {"execution_id": guard.execution_id, "step": guard.step, "input": guard.input}
+    match given.proof:
+        case Proof.REPLAY:
+            return call("free_entry", **entry)
+        case Proof.ABSENCE:
+            return call("clear_entry", **entry)
+        case Proof.RECEIPT:
+            nothing = {"value": None, "digest": None, "bytes": None}
+            return call("settle_entry", **entry, receipt=given.text, **(placed or nothing))
+
+
+def _follows(given: Evidence, *, valued: bool) -> str:
+    return "the step is recorded with the value: the next attempt replays it" if valued else FOLLOWS[given.proof]
+
+
+def _audit(row: Row) -> Audit:
+    token, text, operator, at, guard = row
+    return Audit(token, text, operator, at, json.loads(guard))

@@ -1,0 +1,140 @@
+"""Admission where the journal is files: guards stand in the catalog, an entry's marks in its own file.
+
+The two are changed one after the other, in the order that leaves no call unguarded and unrecorded: the guard is bound
+before the entry is claimed, and released only after the entry says what came of it. A crash between the two leaves a
+guard that stands too long, for a replay or an operator to release, and never one that stood too short.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from engine.errors import ContextfulError, ExecutionSuperseded, Refused
+from engine.guards.asked import Admitted
+from engine.guards.evidence import Proof
+from engine.guards.refusals import refused, settled, unsettled
+from engine.guards.rules import Admissible, Mark, admissible
+from engine.guards.store import Guards
+from engine.shapes import Entry, EntryKey
+from engine.sql import call
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from engine.guards.asked import Asked
+    from engine.guards.evidence import Evidence
+    from engine.guards.guard import Guard
+    from engine.local.tree.journal import TreeJournal
+    from engine.local.tree.tree import Tree
+    from engine.ports import Call, Database
+
+
+class TreeAdmission:
+    """An `Admission` apart from its journal: cooperative, each change under the execution's lock."""
+
+    def __init__(self, database: Database, journal: TreeJournal, tree: Tree) -> None:
+        self._db = database
+        self._journal = journal
+        self._tree = tree
+        self._guards = Guards(database)
+
+    def admit(self, asked: Asked) -> Admitted | Entry:
+        """Bind the guard, then claim the entry."""
+        with self._tree.changing(asked.key.execution_id):
+            entry = self._journal.find(asked.key) or Entry(asked.key, None, None, 0, None, None, None)
+            taken = entry.claim not in {None, asked.claim} and entry.run_id == asked.attempt.run_id
+            if entry.recorded or taken:
+                return entry
+            self._require_admissible(entry, asked)
+            return self._bound(entry, asked)
+
+    def record(self, admitted: Admitted, value: bytes) -> None:
+        """Record the value, then release the guard."""
+        asked = admitted.asked
+        with self._journal.placed(value) as (inline, blob), self._tree.changing(asked.key.execution_id):
+            entry = self._journal.find(asked.key)
+            if entry is None or entry.recorded or entry.claim != asked.claim or not self._holds(admitted):
+                raise ExecutionSuperseded(scope=asked.attempt.scope, attempt=asked.attempt.run_id)
+            self._journal.put(replace(entry, claim=None, next_attempt_at=None, value=inline, blob=blob))
+            self._release(admitted.token)
+
+    def settle(self, admitted: Admitted, mark: Mark) -> None:
+        """Change the entry's marks, then release the guard."""
+        with self._tree.changing(admitted.asked.key.execution_id):
+            entry = self._journal.find(admitted.asked.key)
+            if entry and self._db.run(call("find_guard", token=admitted.token))[0]:
+                self._journal.put(_marked(entry, admitted, mark))
+            self._release(admitted.token)
+
+    def undo(self, scope: str) -> None:
+        """Nothing is ever left unsettled: no answer of a local file is lost."""
+
+    def settlement(self, guard: Guard, given: Evidence, value: bytes | None) -> Sequence[Call]:
+        """Settle the entry's file now; nothing joins the batch that releases the guard."""
+        key = EntryKey(guard.execution_id, guard.step, guard.input)
+        with self._tree.changing(key.execution_id):
+            entry = self._journal.find(key)
+            if entry is None or entry.recorded:
+                return ()
+            if given.proof is Proof.ABSENCE:
+                self._journal.put(replace(entry, claim=None, doubts=0, admitted_at=None))
+            elif given.proof is Proof.RECEIPT and value is not None:
+                with self._journal.placed(value) as (inline, blob):
+                    self._journal.put(replace(entry, claim=None, receipt=given.text, value=inline, blob=blob))
+            else:
+                self._journal.put(replace(entry, claim=None, receipt=given.receipt and given.text))
+        return ()
+
+    def _require_admissible(self, entry: Entry, asked: Asked) -> None:
+        """Raise what `refuse_inadmissible` refuses where the journal is a table."""
+        if not entry.doubts and entry.receipt is None:
+            return
+        now = self._db.now()
+        begun = entry.admitted_at
+        covered = begun is not None and asked.window_ms is not None and now < begun + asked.window_ms
+        verdict = admissible(doubts=entry.doubts, receipt=entry.receipt, covered=covered)
+        if verdict is Admissible.SEND or self._guards.protecting(asked.attempt.scope):
+            return
+        if verdict is Admissible.SETTLED:
+            raise settled(self._db, asked)
+        raise unsettled(asked)
+
+    def _bound(self, entry: Entry, asked: Asked) -> Admitted:
+        acquiring = call("acquire_guard_apart", **asked.arguments, first_admitted_at=entry.admitted_at)
+        try:
+            _, bound = self._db.run(call("require_attempt", **asked.attempt.columns), acquiring)
+        except Refused as refusal:
+            raise refused(refusal, asked, self._db) from refusal
+        admitted = Admitted(
+            asked, entry.attempts, entry.next_attempt_at, admitted_at=bound[0][1], covered_until=bound[0][2]
+        )
+        begun = entry.admitted_at if entry.admitted_at is not None else admitted.admitted_at
+        claimed = replace(entry, claim=asked.claim, run_id=asked.attempt.run_id, admitted_at=begun)
+        try:
+            self._journal.put(replace(claimed, doubts=entry.doubts + 1))
+        except ContextfulError:
+            self._release(asked.token)
+            raise
+        return admitted
+
+    def _holds(self, admitted: Admitted) -> bool:
+        """Whether the guard stands and its attempt is the active one."""
+        attempt = admitted.asked.attempt
+        guards, owners = self._db.run(
+            call("find_guard", token=admitted.token), call("active_attempt", scope=attempt.scope)
+        )
+        return bool(guards) and owners == [(attempt.execution_id, attempt.run_id, attempt.holder)]
+
+    def _release(self, token: str) -> None:
+        self._db.run(call("release_guard", guard=token))
+
+
+def _marked(entry: Entry, admitted: Admitted, mark: Mark) -> Entry:
+    doubts = max(entry.doubts - 1, 0)
+    if mark is Mark.CLEARED:
+        return replace(entry, doubts=doubts)
+    if mark is Mark.WITHDRAWN:
+        first = entry.doubts == 1 and entry.admitted_at == admitted.admitted_at
+        return replace(entry, doubts=doubts, admitted_at=None if first else entry.admitted_at)
+    return entry
