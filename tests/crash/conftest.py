@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-pytest.register_assert_rewrite("tests.crash.survival", "tests.crash.scene", "tests.crash.herd")
+pytest.register_assert_rewrite("tests.crash.survival", "tests.crash.scene", "tests.crash.herd", "tests.crash.ground")
 
-from tests.crash.herd import Herd  # noqa: E402 - what it asserts is to be explained
+from tests.crash.ground import Edges, edges  # noqa: E402 - what it asserts is to be explained
+from tests.crash.herd import Herd  # noqa: E402 - as above
 from tests.crash.scene import Stagehand  # noqa: E402 - as above
 from tests.crash.site import Site  # noqa: E402 - as above
 
@@ -46,6 +47,13 @@ def herd(workshop: Path) -> Iterator[Herd]:
 
 
 @pytest.fixture(scope="session")
-def stagehand(workshop: Path, site: Site, herd: Herd) -> Stagehand:
+def grounds(workshop: Path) -> Iterator[Edges]:
+    """The edges that scenes take turns on; none runs before the first is taken."""
+    with edges(workshop) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def stagehand(workshop: Path, site: Site, herd: Herd, grounds: Edges) -> Stagehand:
     """Sets scenes up."""
-    return Stagehand(workshop, site, herd)
+    return Stagehand(workshop, site, herd, grounds)

@@ -16,13 +16,19 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, TYPE_CHECKING, Any
 
+from tests.scale import scale
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60
 KILLED = -signal.SIGKILL
-PROFILES = ["sqlite", "file"]
+LOCAL = ["sqlite", "file"]
+ON_EDGE = "cloudflare-d1"
+PROFILES = [*LOCAL, ON_EDGE]
+USUAL = scale(short=LOCAL, full=PROFILES)
+"""The profiles of what can wait for the full scale where every process makes some fifty requests to an edge."""
 
 
 @dataclass
@@ -121,3 +127,8 @@ class Herd:
         for line in output:
             event = json.loads(line)
             self._events[event["number"]].put(event)
+
+
+def scaled(profile: str, *, short: int, full: int, on_edge: tuple[int, int]) -> int:
+    """How far a test goes under `profile`; `on_edge` says the same, short and full, where it goes over an edge."""
+    return scale(short=on_edge[0], full=on_edge[1]) if profile == ON_EDGE else scale(short=short, full=full)

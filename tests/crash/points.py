@@ -7,6 +7,8 @@ interpreter's audit events for files are listened to, so a statement or file tha
     before / after create|put|put_all|delete <object>  the corpus
     before link|rename|open|mkdir|remove|… <file>    each step below the ports
     within write <file>                              half of the bytes are there
+
+In a bucket an object comes to be by one request: that is where it is linked.
 """
 
 from __future__ import annotations
@@ -22,8 +24,11 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from d1.database import D1Database
 from engine.local.folder import FolderObjects
 from engine.local.sqlite import SqliteDatabase
+from r2.binding import BindingKeys
+from r2.objects import BucketObjects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -69,16 +74,20 @@ class Points:
 
     def watch(self) -> None:
         """Wrap the ports and listen to the file system, for as long as this process lives."""
-        self._watch_database()
-        self._watch_objects()
+        for database in (SqliteDatabase, D1Database):
+            self._watch_database(database)
+        for objects in (FolderObjects, BucketObjects):
+            for verb in ("create", "put", "put_all", "delete"):
+                self._watch_object(objects, verb)
+        self._watch_keys()
         self._watch_writes()
         sys.addaudithook(self._audit)
 
-    def _watch_database(self) -> None:
-        run = SqliteDatabase.run
+    def _watch_database(self, kind: type[SqliteDatabase | D1Database]) -> None:
+        run = kind.run
 
         @wraps(run)
-        def watched(database: SqliteDatabase, *calls: Call) -> list[Rows]:
+        def watched(database: Any, *calls: Call) -> list[Rows]:
             names = list(dict.fromkeys(call.statement.name for call in calls))
             name = "+".join(names if len(names) < 8 else [*names[:3], "…", names[-1]])
             if all(call.statement.reads for call in calls):
@@ -88,22 +97,29 @@ class Points:
             self.reach(f"after {name}")
             return results
 
-        setattr(SqliteDatabase, "run", watched)  # noqa: B010 - a method is replaced on purpose
+        setattr(kind, "run", watched)  # noqa: B010 - a method is replaced on purpose
 
-    def _watch_objects(self) -> None:
-        for verb in ("create", "put", "put_all", "delete"):
-            self._watch_object(verb, getattr(FolderObjects, verb))
+    def _watch_object(self, kind: type[FolderObjects | BucketObjects], verb: str) -> None:
+        method = getattr(kind, verb)
 
-    def _watch_object(self, verb: str, method: Callable[..., Any]) -> None:
         @wraps(method)
-        def watched(objects: FolderObjects, what: str | Iterable[Any], *rest: Any) -> Any:
+        def watched(objects: Any, what: str | Iterable[Any], *rest: Any) -> Any:
             name = f"{verb} {_anonymous(what)}" if isinstance(what, str) else verb
             self.reach(f"before {name}")
             result = method(objects, what, *rest)
             self.reach(f"after {name}")
             return result
 
-        setattr(FolderObjects, verb, watched)
+        setattr(kind, verb, watched)
+
+    def _watch_keys(self) -> None:
+        create = BindingKeys.create
+
+        def watched(keys: BindingKeys, key: str, content: bytes) -> bool:
+            self.reach(f"before link {_anonymous(key)}")
+            return create(keys, key, content)
+
+        setattr(BindingKeys, "create", watched)  # noqa: B010 - as above
 
     def _watch_writes(self) -> None:
         write, write_bytes = os.write, Path.write_bytes

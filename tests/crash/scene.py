@@ -6,26 +6,36 @@ import hashlib
 import itertools
 import json
 import shutil
+import weakref
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from engine.clock import SystemClock
+from engine.profile import open_profile
+from engine.storage import initialize
+from tests.crash.ground import Folder
+from tests.crash.herd import ON_EDGE
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
+    from tests.crash.ground import Bucket, Edges, Ground
     from tests.crash.herd import Child, Herd
     from tests.crash.site import Rows, Shelf, Site
 
 LEASE_AND_A_BIT_MS: Final = 31_000
+PROJECT: Final = "crash"
 PINNED: Final = ["_run_id", "_commit_seq", "_ingested_at"]
 
 MANIFEST: Final = """
 [project]
-name = "crash"
+name = "{project}"
 site_id = "here"
 
 [[pipeline]]
@@ -91,35 +101,40 @@ class Commit:
 
 @dataclass(frozen=True)
 class Scene:
-    """One project in `root` reading `shelf`."""
+    """One project in `root` reading `shelf`, its state on `ground`."""
 
     play: Play
     profile: str
     root: Path
+    ground: Ground
     shelf: Shelf
     herd: Herd
 
     def start(self, do: str = "run", **options: Any) -> Child:
         """Start a child on this project."""
-        return self.herd.start(do, self.root, profile=self.profile, **options)
+        return self.herd.start(do, self.root, **self._told(options))
 
     def finished(self, do: str = "run", **options: Any) -> dict[str, Any]:
         """Do a job on this project to its end."""
-        return self.herd.finished(do, self.root, profile=self.profile, **options)
+        return self.herd.finished(do, self.root, **self._told(options))
 
     @property
     def state(self) -> Path:
-        """Where its state lies."""
+        """The folder that it works in; where its state lies unless that is on an edge."""
         return self.root / ".contextful"
 
     def commits(self) -> list[Commit]:
         """Every commit as plain readers find it, each part held against its marker's digest."""
-        return [_commit(marker, self.state / "corpus") for marker in self.markers()]
+        return [_commit(marker, self.ground) for marker in self.markers()]
 
     def markers(self) -> list[dict[str, Any]]:
         """Every marker of the table, in order."""
-        found = sorted((self.state / "corpus" / "items" / "commits").glob("*.json"))
-        return [json.loads(marker.read_bytes()) for marker in found]
+        found = [name for name in self.ground.names("items/commits/") if name.endswith(".json")]
+        return [json.loads(self.ground.content(name)) for name in found]
+
+    def part_folders(self) -> set[str]:
+        """The commits that have parts, whether a marker names them or not."""
+        return {name.split("/")[2] for name in self.ground.names("items/parts/")}
 
     def rows(self) -> list[dict[str, Any]]:
         """Every committed row with the table's own columns, in commit order."""
@@ -137,6 +152,15 @@ class Scene:
     def leftovers(self) -> list[str]:
         """What lies below the staged folder."""
         return [str(path.relative_to(self.state)) for path in (self.state / "staged").rglob("*")]
+
+    def reads(self, shelf: Shelf) -> None:
+        """Have the next run read `shelf`."""
+        text = MANIFEST.format(project=PROJECT, url=shelf.url, declared=self.play.declared)
+        (self.root / "contextful.toml").write_text(text, encoding="utf-8")
+
+    def _told(self, options: dict[str, Any]) -> dict[str, Any]:
+        environ = {**self.ground.environ, **options.get("environ", {})}
+        return {"profile": self.profile, **options, "environ": environ}
 
     def _parts(self) -> Iterator[pa.Table]:
         for commit in self.commits():
@@ -161,6 +185,7 @@ class Stagehand:
     workshop: Path
     site: Site
     herd: Herd
+    edges: Edges
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def __post_init__(self) -> None:
@@ -170,7 +195,9 @@ class Stagehand:
     def scene(self, play: Play, profile: str) -> Scene:
         """A project at the moment before the run of `play`."""
         scene = self._fresh(play, profile, play.pages)
-        if play.before:
+        if play.before and profile == ON_EDGE:
+            self._play_before(scene)
+        elif play.before:
             shutil.copytree(self._old_state(play.name, profile), scene.state)
         return scene
 
@@ -179,15 +206,29 @@ class Stagehand:
         return self._project(scene.play, scene.profile, scene.shelf)
 
     def _fresh(self, play: Play, profile: str, pages: tuple[Any, ...]) -> Scene:
+        return self._project(play, profile, self._shelf(play, pages))
+
+    def _shelf(self, play: Play, pages: tuple[Any, ...]) -> Shelf:
         laid: list[Rows] = [list(rows) for rows in pages]
-        shelf = self.site.shelf(f"{play.name}-{next(self._numbers)}", laid, stamped=play.stamped)
-        return self._project(play, profile, shelf)
+        return self.site.shelf(f"{play.name}-{next(self._numbers)}", laid, stamped=play.stamped)
 
     def _project(self, play: Play, profile: str, shelf: Shelf) -> Scene:
         root = self.workshop / f"project-{next(self._numbers)}"
         root.mkdir()
-        (root / "contextful.toml").write_text(MANIFEST.format(url=shelf.url, declared=play.declared), encoding="utf-8")
-        return Scene(play, profile, root, shelf, self.herd)
+        if profile != ON_EDGE:
+            scene = Scene(play, profile, root, Folder(root / ".contextful" / "corpus"), shelf, self.herd)
+        else:
+            bucket = self.edges.take()
+            scene = Scene(play, profile, root, bucket, shelf, self.herd)
+            weakref.finalize(scene, self.edges.give_back, bucket)
+            initialized(bucket)
+        scene.reads(shelf)
+        return scene
+
+    def _play_before(self, scene: Scene) -> None:
+        scene.reads(self._shelf(scene.play, scene.play.before))
+        assert scene.finished()["exit"] == 0, self.herd.complaints()
+        scene.reads(scene.shelf)
 
     def _played_before(self, name: str, profile: str) -> Path:
         play = {play.name: play for play in (KEYLESS, KEYED, INCREMENTAL, STAMPED)}[name]
@@ -209,15 +250,22 @@ class Stagehand:
         return Reference(before, once, scene.commits(), points, first["seconds"])
 
 
+def initialized(bucket: Bucket) -> None:
+    """Make the store behind `bucket` ready for the project of all scenes, as its operator does."""
+    opened = open_profile(ON_EDGE, Path(), clock=SystemClock(), environ=bucket.environ)
+    with closing(opened) as profile:
+        initialize(profile, project=PROJECT)
+
+
 def by_chance(point: str) -> bool:
     """Whether the threads that write parts may or may not come to `point`: each looks for their folder by itself."""
     return point.startswith("before mkdir corpus/") and not point.endswith(" #1")
 
 
-def _commit(marker: dict[str, Any], corpus: Path) -> Commit:
+def _commit(marker: dict[str, Any], ground: Ground) -> Commit:
     parts = []
     for part in marker["parts"]:
-        content = (corpus / part["name"]).read_bytes()
+        content = ground.content(part["name"])
         assert hashlib.sha256(content).hexdigest() == part["sha256"], part["name"]
         table = pq.read_table(pa.BufferReader(content))
         assert table.num_rows == part["rows"], part["name"]

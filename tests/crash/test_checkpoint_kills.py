@@ -6,13 +6,12 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.crash.herd import KILLED, PROFILES
+from tests.crash.herd import KILLED, PROFILES, USUAL, scaled
 from tests.crash.scene import LEASE_AND_A_BIT_MS, Play, by_chance, page
-from tests.scale import scale
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +38,7 @@ pytestmark = [
         "run.own.one-commit-per-run",
         "run.own.stage-discard",
     ),
-    pytest.mark.parametrize("profile", PROFILES),
+    pytest.mark.parametrize("profile", USUAL),
 ]
 
 
@@ -69,7 +68,7 @@ def test_a_run_killed_at_any_point_goes_on_from_its_last_checkpoint(
     stagehand: Stagehand, whole: Callable[[str], Whole], profile: str
 ) -> None:
     reference = whole(profile)
-    stride = scale(short=6, full=1)
+    stride = scaled(profile, short=6, full=1, on_edge=(0, 8))
     certain = [point for point in reference.points if not by_chance(point)]
     points = certain[PROFILES.index(profile) :: stride]
 
@@ -97,7 +96,7 @@ def test_a_process_stopped_on_its_way_to_a_commit_lands_nothing_once_it_is_taken
     assert first.ended() == 1
     assert first.result["runs"][0]["error"]["name"] == "ExecutionSuperseded"
     assert scene.commits() == whole(profile).commits
-    assert _folders(scene) == {marker["commit_id"] for marker in scene.markers()}
+    assert scene.part_folders() == {marker["commit_id"] for marker in scene.markers()}
     assert scene.leftovers() == []
 
 
@@ -130,7 +129,3 @@ def _goes_on(scene: Scene, reference: Whole) -> None:
     assert not recorded & set(again), f"recorded {sorted(recorded)}, asked again {dict(again)}"
     twice = [number for number in range(len(PLAY.pages) - 1) if scene.shelf.asked[number] > 1]
     assert len(twice) <= 1, f"asked more than once: {twice}"
-
-
-def _folders(scene: Scene) -> set[Any]:
-    return {folder.name for folder in (scene.state / "corpus" / "items" / "parts").iterdir()}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.crash.herd import PROFILES
+from tests.crash.herd import LOCAL
 from tests.crash.scene import KEYLESS, LEASE_AND_A_BIT_MS
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ BEFORE_THE_PARTS = "before put_all #1"
 BEFORE_THE_MARKER = "before create items/commits/*.json #1"
 
 pytestmark = [
-    pytest.mark.parametrize("profile", PROFILES),
+    pytest.mark.parametrize("profile", LOCAL),
     pytest.mark.parametrize("at", [BEFORE_THE_PARTS, BEFORE_THE_MARKER]),
 ]
 

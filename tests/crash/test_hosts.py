@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.crash.herd import KILLED, PROFILES
+from tests.crash.herd import KILLED, USUAL, scaled
 from tests.crash.scene import KEYLESS, LEASE_AND_A_BIT_MS
-from tests.scale import scale
 
 if TYPE_CHECKING:
     from tests.crash.scene import Scene, Stagehand
 
 LABELS = ["reserve", "charge", "ship"]
-pytestmark = pytest.mark.parametrize("profile", PROFILES)
+pytestmark = pytest.mark.parametrize("profile", USUAL)
 
 
 def steps(scene: Scene, *, leases: int = 0, **options: Any) -> dict[str, Any]:
@@ -60,7 +59,9 @@ def test_an_open_while_the_dead_lease_runs_is_refused_and_sends_nothing(stagehan
 def test_a_death_at_any_point_repeats_at_most_the_effect_in_flight(stagehand: Stagehand, profile: str) -> None:
     points = stagehand.scene(KEYLESS, profile).finished(**steps(uninterrupted := stagehand.scene(KEYLESS, profile)))
     assert posts(uninterrupted) == LABELS
-    tried = [point for point in points["points"] if "exit_holder" not in point][:: scale(short=5, full=1)]
+    tried = [point for point in points["points"] if "exit_holder" not in point][
+        :: scaled(profile, short=5, full=1, on_edge=(0, 2))
+    ]
 
     for point in tried:
         scene = stagehand.scene(KEYLESS, profile)

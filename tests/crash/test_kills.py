@@ -5,14 +5,14 @@ from __future__ import annotations
 import random
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.crash.herd import KILLED, PROFILES
+from tests.crash.herd import KILLED, LOCAL, ON_EDGE, PROFILES, USUAL, scaled
 from tests.crash.scene import INCREMENTAL, KEYED, KEYLESS, LEASE_AND_A_BIT_MS, Play
 from tests.crash.survival import resumed
-from tests.scale import scale
 
 if TYPE_CHECKING:
     from tests.crash.scene import Scene, Stagehand
@@ -20,19 +20,22 @@ if TYPE_CHECKING:
 PLAYS = [KEYLESS, KEYED, INCREMENTAL]
 AT_ONCE = 3
 
-pytestmark = pytest.mark.parametrize("profile", PROFILES)
-
 
 @pytest.mark.clause(
     "run.journal.replay-lands", "run.own.marker-reconciles", "run.own.one-commit-per-run", "run.own.retirement",
     "run.record.orphan-reap", "run.advance.commit-with-rows", "run.journal.collection",
 )  # fmt: skip
-@pytest.mark.parametrize("play", PLAYS, ids=lambda play: play.name)
+@pytest.mark.parametrize(
+    ("play", "profile"),
+    [*product(PLAYS, LOCAL), (KEYLESS, ON_EDGE), *product([KEYED, INCREMENTAL], USUAL[len(LOCAL) :])],
+    ids=lambda asked: getattr(asked, "name", asked),
+)
 def test_a_run_killed_at_any_point_is_resumed_as_if_nothing_had_happened(
     stagehand: Stagehand, play: Play, profile: str
 ) -> None:
     reference = stagehand.reference(play.name, profile)
-    stride = scale(short=8, full=1)
+    # On an edge the second and third play pass points that the first one has passed already.
+    stride = scaled(profile, short=8, full=1, on_edge=(24, 1 if play is KEYLESS else 8))
     first = (2 * PLAYS.index(play) + PROFILES.index(profile)) % stride
     points = reference.points[first::stride]
 
@@ -45,12 +48,13 @@ def test_a_run_killed_at_any_point_is_resumed_as_if_nothing_had_happened(
 
 
 @pytest.mark.clause("run.journal.replay-lands", "run.own.one-commit-per-run", "run.own.marker-reconciles")
+@pytest.mark.parametrize("profile", PROFILES)
 def test_a_run_killed_at_any_instant_is_resumed_even_if_its_resumption_is_killed_too(
     stagehand: Stagehand, profile: str
 ) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     draws = random.Random(seed)
-    count = scale(short=20, full=200) // len(PROFILES)
+    count = scaled(profile, short=10, full=100, on_edge=(3, 30))
     kills = [(draws.choice(PLAYS), draws.random(), draws.choice([0, draws.random()])) for _ in range(count)]
 
     with ThreadPoolExecutor(AT_ONCE) as pool:

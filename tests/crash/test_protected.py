@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.crash.bytes_on_disk import found, spellings
-from tests.crash.herd import KILLED, PROFILES
+from tests.crash.herd import KILLED, LOCAL
 from tests.crash.scene import LEASE_AND_A_BIT_MS, Play, by_chance, page
 from tests.scale import scale
 
@@ -29,7 +29,7 @@ CLASSES = (
     'card = { class = "hash" }, salary = { class = "null" }, notes = { class = "hash" } }'
 )
 pytestmark = [
-    pytest.mark.parametrize("profile", PROFILES),
+    pytest.mark.parametrize("profile", LOCAL),
     pytest.mark.clause("run.journal.recorded-batch", "run.journal.prepared-replay"),
 ]
 
@@ -100,7 +100,7 @@ def test_a_run_killed_at_any_point_leaves_no_raw_value_and_neither_does_its_resu
 ) -> None:
     whole = stagehand.scene(GOOD, profile)
     every = [point for point in whole.finished(environ=ENVIRON)["points"] if not by_chance(point)]
-    points = every[PROFILES.index(profile) :: scale(short=len(every) // 4, full=1)]
+    points = every[LOCAL.index(profile) :: scale(short=len(every) // 4, full=1)]
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         leaks = [leak for leaked in pool.map(lambda point: _leaked(stagehand, whole, point), points) for leak in leaked]

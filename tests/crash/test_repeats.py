@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.crash.herd import KILLED, PROFILES
+from tests.crash.herd import KILLED, USUAL, scaled
 from tests.crash.scene import KEYLESS, LEASE_AND_A_BIT_MS
-from tests.scale import scale
 
 if TYPE_CHECKING:
     from tests.crash.scene import Scene, Stagehand
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 THE_COMMIT = "before put_all #1"
 
 pytestmark = [
-    pytest.mark.parametrize("profile", PROFILES),
+    pytest.mark.parametrize("profile", USUAL),
     pytest.mark.parametrize("asked", [{"key": "today"}, {"run_id": "nightly"}], ids=["key", "run-id"]),
 ]
 
@@ -27,7 +26,7 @@ def test_a_repeated_request_lands_its_rows_once_wherever_it_died_in_or_after_its
 ) -> None:
     reference = stagehand.reference(KEYLESS.name, profile)
     late = reference.points[reference.points.index(THE_COMMIT) :]
-    tried = [point for point in late if "r-*" not in point][:: scale(short=3, full=1)]
+    tried = [point for point in late if "r-*" not in point][:: scaled(profile, short=3, full=1, on_edge=(0, 6))]
 
     for point in tried:
         scene = stagehand.scene(KEYLESS, profile)

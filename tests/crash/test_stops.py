@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.crash.herd import PROFILES
+from tests.crash.herd import PROFILES, USUAL
 from tests.crash.scene import KEYED, KEYLESS, LEASE_AND_A_BIT_MS, Play
 
 if TYPE_CHECKING:
@@ -17,12 +17,10 @@ BEFORE_THE_PARTS = "before put_all #1"
 BETWEEN_OWNER_CHECK_AND_MARKER = "before link corpus/items/commits/*.json #1"
 AFTER_THE_MARKER = "after create items/commits/*.json #1"
 
-pytestmark = [
-    pytest.mark.clause("run.journal.current-owner", "run.own.marker-reconciles", "run.own.one-commit-per-run"),
-    pytest.mark.parametrize("profile", PROFILES),
-]
+pytestmark = pytest.mark.clause("run.journal.current-owner", "run.own.marker-reconciles", "run.own.one-commit-per-run")
 
 
+@pytest.mark.parametrize("profile", USUAL)
 @pytest.mark.parametrize("play", [KEYLESS, KEYED], ids=lambda play: play.name)
 @pytest.mark.parametrize("at", [BEFORE_THE_PARTS, BETWEEN_OWNER_CHECK_AND_MARKER])
 def test_a_process_stopped_before_its_marker_lands_nothing_once_it_is_taken_over(
@@ -38,11 +36,12 @@ def test_a_process_stopped_before_its_marker_lands_nothing_once_it_is_taken_over
     assert first.ended() == 1
     assert first.result["runs"][0]["error"]["name"] == "ExecutionSuperseded"
     assert scene.commits() == stagehand.reference(play.name, profile).once
-    assert committed_folders(scene) == part_folders(scene), "the parts of the superseded attempt are removed"
+    assert committed_folders(scene) == scene.part_folders(), "the parts of the superseded attempt are removed"
     assert scene.leftovers() == []
     assert statuses(scene) == ["partial_failure", "success"]
 
 
+@pytest.mark.parametrize("profile", PROFILES)
 def test_a_process_stopped_after_its_marker_keeps_its_rows_and_learns_that_it_was_retired(
     stagehand: Stagehand, profile: str
 ) -> None:
@@ -57,18 +56,13 @@ def test_a_process_stopped_after_its_marker_keeps_its_rows_and_learns_that_it_wa
     assert first.result["runs"][0]["error"]["name"] == "ExecutionSuperseded"
     assert (taker["exit"], taker["runs"][0]["replayed"]) == (0, 0)
     assert scene.commits() == stagehand.reference(KEYLESS.name, profile).twice
-    assert committed_folders(scene) == part_folders(scene)
+    assert committed_folders(scene) == scene.part_folders()
     assert statuses(scene) == ["partial_failure", "success"]
 
 
 def committed_folders(scene: Scene) -> set[str]:
     """The run ids whose parts the markers name."""
     return {run["run_id"] for run in scene.markers()}
-
-
-def part_folders(scene: Scene) -> set[str]:
-    """The run ids that have parts."""
-    return {folder.name for folder in (scene.state / "corpus" / "items" / "parts").iterdir()}
 
 
 def statuses(scene: Scene) -> list[str]:
