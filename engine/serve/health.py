@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingTCPServer
 from typing import TYPE_CHECKING, Any
 
-from engine.errors.serving import AddressUnusable
+from engine.errors import AddressUnusable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
