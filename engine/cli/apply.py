@@ -4,15 +4,14 @@ import getpass
 from dataclasses import asdict
 from typing import Annotated
 
-import typer
-
 from engine.cli import output, session
 from engine.cli.options import Json, ManifestPath
+from engine.cli.parsing import Option
 from engine.clock import instant
 
 By = Annotated[
     str | None,
-    typer.Option("--by", envvar="CONTEXTFUL_OPERATOR", metavar="WHO", help="Who applies it; without it this user."),
+    Option("--by", envvar="CONTEXTFUL_OPERATOR", metavar="WHO", help="Who applies it; without it this user."),
 ]
 
 

@@ -2,10 +2,9 @@
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from engine.cli import output, session
 from engine.cli.options import Json, ManifestPath, PipelineId, TableName
+from engine.cli.parsing import Misuse, Option
 from engine.cli.pipeline_run import SHOWN, SiteId, SiteIdEnv, Wait
 
 if TYPE_CHECKING:
@@ -16,31 +15,29 @@ if TYPE_CHECKING:
 
 From = Annotated[
     str,
-    typer.Option("--from", envvar="CONTEXTFUL_PIPELINE_FROM", metavar="A",
-                 help="Where the window begins, in values of the incremental column."),
+    Option("--from", envvar="CONTEXTFUL_PIPELINE_FROM", metavar="A",
+           help="Where the window begins, in values of the incremental column."),
 ]  # fmt: skip
-To = Annotated[
-    str, typer.Option("--to", envvar="CONTEXTFUL_PIPELINE_TO", metavar="B", help="Where it ends; B is not in it.")
-]
+To = Annotated[str, Option("--to", envvar="CONTEXTFUL_PIPELINE_TO", metavar="B", help="Where it ends; B is not in it.")]
 Every = Annotated[
     str | None,
-    typer.Option("--every", envvar="CONTEXTFUL_PIPELINE_EVERY", metavar="1d",
-                 help="What one chunk spans: a duration, or a whole number where the column holds numbers."),
+    Option("--every", envvar="CONTEXTFUL_PIPELINE_EVERY", metavar="1d",
+           help="What one chunk spans: a duration, or a whole number where the column holds numbers."),
 ]  # fmt: skip
 Rewind = Annotated[
     bool,
-    typer.Option("--rewind", envvar="CONTEXTFUL_PIPELINE_REWIND",
-                 help="Read nothing: give up the recorded work of unfinished chunks in the window."),
+    Option("--rewind", envvar="CONTEXTFUL_PIPELINE_REWIND",
+           help="Read nothing: give up the recorded work of unfinished chunks in the window."),
 ]  # fmt: skip
 Reason = Annotated[
     str | None,
-    typer.Option("--reason", envvar="CONTEXTFUL_PIPELINE_REASON", metavar="TEXT",
-                 help="Why it is given up; it goes on the record."),
+    Option("--reason", envvar="CONTEXTFUL_PIPELINE_REASON", metavar="TEXT",
+           help="Why it is given up; it goes on the record."),
 ]  # fmt: skip
 Force = Annotated[
     bool,
-    typer.Option("--force", envvar="CONTEXTFUL_PIPELINE_FORCE",
-                 help="Also where a repeat would resume it; what is alive is never retired, when giving up."),
+    Option("--force", envvar="CONTEXTFUL_PIPELINE_FORCE",
+           help="Also where a repeat would resume it; what is alive is never retired, when giving up."),
 ]  # fmt: skip
 
 
@@ -56,7 +53,7 @@ def backfill(
     force: Force = False,
     site_id: SiteId = None,
     site_id_env: SiteIdEnv = None,
-    wait: Wait = "0s",  # type: ignore[assignment] # the parser reads defaults as it reads arguments
+    wait: Wait = 0,
     manifest: ManifestPath = None,
     json: Json = False,
 ) -> int:
@@ -86,13 +83,13 @@ def backfill(
 
 def _refuse_mixed(*, every: str | None, rewind: bool, reason: str | None, force: bool) -> None:
     if rewind and not reason:
-        raise typer.BadParameter("--rewind needs --reason TEXT, which goes on the record")
+        raise Misuse("--rewind needs --reason TEXT, which goes on the record")
     if rewind and every is not None:
-        raise typer.BadParameter("--rewind takes the whole window: leave --every out")
+        raise Misuse("--rewind takes the whole window: leave --every out")
     if not rewind and (reason is not None or force):
-        raise typer.BadParameter("--reason and --force belong to --rewind")
+        raise Misuse("--reason and --force belong to --rewind")
     if not rewind and every is None:
-        raise typer.BadParameter("--every says what one chunk spans: a duration such as 1d, or a number")
+        raise Misuse("--every says what one chunk spans: a duration such as 1d, or a number")
 
 
 def _backfilled(

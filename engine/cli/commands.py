@@ -2,94 +2,123 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-import typer
+from engine.cli import output
+from engine.cli.parsing import HELP, Misuse, UsageError, near, parameters, values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-PURPOSE: Final = "Data pipelines that survive crashes, lost answers and replaced machines."
-
-COMMANDS: Final = {
-    "init": "init:init",
-    "read": "read:read",
-    "status": "status:status",
-    "serve": "serve:serve",
-    "demo": "demo:demo",
-}
-"""The commands of no group: module and function."""
-
-GROUPS: Final = {
-    "pipeline": (
-        "Check, try and run the pipelines of the manifest.",
-        {
-            "validate": "pipeline:validate",
-            "list": "pipeline:show",
-            "preview": "preview:preview",
-            "run": "pipeline_run:run",
-            "backfill": "backfill:backfill",
-            "reset": "reset:reset",
-            "apply": "apply:apply",
-        },
-    ),
-    "table": ("The tables of the corpus.", {"drop": "reset:drop"}),
-    "run": (
-        "The history of runs, and the end of those that are stuck.",
-        {
-            "list": "run_history:show",
-            "show": "run_history:one",
-            "export": "run_history:export",
-            "rewind": "rewind:rewind",
-            "resume-due": "resume_due:resume_due",
-            "stop": "stop:stop",
-        },
-    ),
-    "storage": (
-        "The store: state and corpus.",
-        {
-            "initialize": "storage:initialize",
-            "check": "storage:check",
-            "sweep": "storage:sweep",
-            "backup": "storage:backup",
-            "restore": "storage:restore",
-        },
-    ),
-    "catalog": ("The catalog, a cache of what the corpus holds.", {"rebuild": "storage:rebuild"}),
-}
-"""Purpose and commands of each group."""
+    from collections.abc import Callable, Mapping, Sequence
 
 
-def application(first: str | None = None) -> typer.Typer:
-    """The command line, or as much of it as a command line that begins with the word `first` can ask for."""
-    asked = first if first in COMMANDS or first in GROUPS else None
-    app = _group(PURPOSE, {name: place for name, place in COMMANDS.items() if asked in {None, name}})
-    for name, (purpose, commands) in GROUPS.items():
-        if asked in {None, name}:
-            app.add_typer(_group(purpose, commands), name=name)
-    return app
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Commands under one name: each is a group again, or the module and function that do it."""
+
+    purpose: str
+    members: Mapping[str, Group | str]
 
 
-def _group(purpose: str, commands: Mapping[str, str]) -> typer.Typer:
-    group = typer.Typer(
-        help=purpose,
-        no_args_is_help=True,
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-    )
-    group.callback()(_alone)
-    for name, place in commands.items():
-        group.command(name)(_function(place))
-    return group
+ROOT: Final = Group(
+    "Data pipelines that survive crashes, lost answers and replaced machines.",
+    {
+        "init": "init:init",
+        "read": "read:read",
+        "status": "status:status",
+        "demo": "demo:demo",
+        "serve": "serve:serve",
+        "pipeline": Group(
+            "Check, try and run the pipelines of the manifest.",
+            {
+                "validate": "pipeline:validate",
+                "list": "pipeline:show",
+                "preview": "preview:preview",
+                "run": "pipeline_run:run",
+                "backfill": "backfill:backfill",
+                "reset": "reset:reset",
+                "apply": "apply:apply",
+            },
+        ),
+        "table": Group("The tables of the corpus.", {"drop": "reset:drop"}),
+        "run": Group(
+            "The history of runs, and the end of those that are stuck.",
+            {
+                "list": "run_history:show",
+                "show": "run_history:one",
+                "export": "run_history:export",
+                "rewind": "rewind:rewind",
+                "resume-due": "resume_due:resume_due",
+                "stop": "stop:stop",
+            },
+        ),
+        "storage": Group(
+            "The store: state and corpus.",
+            {
+                "initialize": "storage:initialize",
+                "check": "storage:check",
+                "sweep": "storage:sweep",
+                "backup": "storage:backup",
+                "restore": "storage:restore",
+            },
+        ),
+        "catalog": Group("The catalog, a cache of what the corpus holds.", {"rebuild": "storage:rebuild"}),
+    },
+)
+"""The command line."""
 
 
-def _function(place: str) -> Callable[..., Any]:
+def run(words: Sequence[str], environ: Mapping[str, str], *, group: Group = ROOT, path: str = "contextful") -> int:
+    """Run the command of `group` that `words` begin with on the rest of them; return its exit code.
+
+    Raise `UsageError` for words that are none, beside whatever the command raises.
+    """
+    word = next(iter(words), None)
+    if word == HELP:
+        output.text(_group_help(group, path=path))
+        return 0
+    if word is None:
+        output.say(_group_help(group, path=path))
+        raise UsageError(command=path, problem=f"{path} needs a command")
+    member = group.members.get(word)
+    if member is None:
+        sort = "option" if word.startswith("-") else "command"
+        raise UsageError(command=path, problem=f"{path} has no {sort} {word!r}{near(word, group.members)}")
+    path = f"{path} {word}"
+    if isinstance(member, Group):
+        return run(words[1:], environ, group=member, path=path)
+    return _called(function(member), words[1:], environ, path=path)
+
+
+def function(place: str) -> Callable[..., int | None]:
+    """The function of a command, by its module and name."""
     module, _, name = place.partition(":")
-    function: Callable[..., Any] = getattr(import_module(f"engine.cli.{module}"), name)
-    return function
+    found: Callable[..., Any] = getattr(import_module(f"engine.cli.{module}"), name)
+    return found
 
 
-def _alone() -> None:
-    """Keep a group of one command a group: Typer would fold it into its command."""
+def _called(called: Callable[..., int | None], words: Sequence[str], environ: Mapping[str, str], *, path: str) -> int:
+    taken = parameters(called)
+    try:
+        given = values(taken, words, environ)
+        if given is not None:
+            return called(**given) or 0
+    except Misuse as misuse:
+        raise UsageError(command=path, problem=str(misuse)) from None
+    from engine.cli import usage
+
+    output.text(usage.of_command(path, called.__doc__ or "", taken))
+    return 0
+
+
+def _group_help(group: Group, *, path: str) -> str:
+    from engine.cli import usage
+
+    return usage.of_group(path, group.purpose, {name: _purpose(member) for name, member in group.members.items()})
+
+
+def _purpose(member: Group | str) -> str:
+    """What a command is for, in a line."""
+    told = member.purpose if isinstance(member, Group) else function(member).__doc__ or ""
+    return " ".join(told.partition("\n\n")[0].split())

@@ -7,10 +7,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from engine.cli import output
 from engine.cli.options import Json
+from engine.cli.parsing import Option
 
 SCREEN: Final = """\
 data      {events} earthquakes of a week in 2018 from the U.S. Geological Survey, public domain, by a local API
@@ -35,16 +34,16 @@ if TYPE_CHECKING:
     from engine.demo.story import Story
 
 Fast = Annotated[
-    bool, typer.Option("--fast", envvar="CONTEXTFUL_DEMO_FAST", help="Without the throttle, the slow page shorter.")
+    bool, Option("--fast", envvar="CONTEXTFUL_DEMO_FAST", help="Without the throttle, the slow page shorter.")
 ]  # fmt: skip
 RealTime = Annotated[
     bool,
-    typer.Option("--real-time", envvar="CONTEXTFUL_DEMO_REAL_TIME", help="Wait the dead run's 30 s lease out."),
+    Option("--real-time", envvar="CONTEXTFUL_DEMO_REAL_TIME", help="Wait the dead run's 30 s lease out."),
 ]
 Where = Annotated[
     Path | None,
-    typer.Option("--manifest", envvar="CONTEXTFUL_DEMO_MANIFEST", metavar="PATH",
-                 help="Where the demonstration's manifest is written; without it a new temporary folder."),
+    Option("--manifest", envvar="CONTEXTFUL_DEMO_MANIFEST", metavar="PATH",
+           help="Where the demonstration's manifest is written; without it a new temporary folder."),
 ]  # fmt: skip
 
 

@@ -3,13 +3,12 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from engine.cli import output
 from engine.cli.options import Json, ManifestPath
+from engine.cli.parsing import Misuse, Option
 
 Example = Annotated[
-    bool, typer.Option("--example", envvar="CONTEXTFUL_INIT_EXAMPLE", help="Write one that runs on its own data.")
+    bool, Option("--example", envvar="CONTEXTFUL_INIT_EXAMPLE", help="Write one that runs on its own data.")
 ]
 
 
@@ -20,7 +19,7 @@ def init(*, example: Example = False, manifest: ManifestPath = None, json: Json 
 
     folder = Path() if manifest is None else manifest.parent
     if manifest is not None and manifest.name != NAME:
-        raise typer.BadParameter(f"--manifest names {manifest.name}, and init writes {NAME}")
+        raise Misuse(f"--manifest names {manifest.name}, and init writes {NAME}")
     written = [str(file) for file in write_starter(folder, example=example)]
     if json:
         output.document({"written": written})

@@ -6,15 +6,13 @@ import gc
 import io
 import os
 import sys
-import traceback
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-import typer
-
-from engine.cli import output
-from engine.cli.commands import application
-from engine.errors import BAD_USAGE, Canceled, ContextfulError
+from engine.cli import commands, output
+from engine.cli.confirm import Declined
+from engine.cli.parsing import truth
+from engine.errors import Canceled, ContextfulError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,10 +21,6 @@ DEBUG: Final = "CONTEXTFUL_DEBUG"
 COLLECTED_EVERY: Final = 20_000
 """Objects made before the collector looks for cycles. Python's own 700 has it look hundreds of times while imports run,
 which make no cycles that end."""
-
-# Typer gives the errors of its parser no public name but through the one it exports.
-_USAGE_ERROR: Final[type[Exception]] = typer.BadParameter.__mro__[1]
-_PARSER_ERROR: Final[type[Exception]] = typer.BadParameter.__mro__[2]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -50,24 +44,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _ran(arguments: list[str]) -> int:
     json = _wants_json(arguments)
     try:
-        # Not the parser's own main: it turns interrupts and broken pipes into exits of its own making.
-        command = typer.main.get_command(application(next(iter(arguments), None)))
-        with command.make_context("contextful", arguments) as context:
-            result = command.invoke(context)
+        return commands.run(arguments, os.environ)
     except BrokenPipeError:
         raise
-    except typer.Exit as ended:
-        return ended.exit_code
+    except Declined:
+        return 1
     except ContextfulError as error:
         return _refuse(output.refused(error), output.facts(error), code=error.exit_code, json=json)
     except KeyboardInterrupt:
         stop = Canceled("interrupted", remedy="what was recorded stays: the same command goes on from there")
         return _refuse(output.refused(stop), output.facts(stop), code=stop.exit_code, json=json)
-    except _PARSER_ERROR as misuse:
-        return _misused(misuse, json=json)
     except Exception as defect:  # the last line of defense: a defect is named, never thrown at a user
         return _defective(defect, json=json)
-    return result if isinstance(result, int) else 0
 
 
 def _refuse(line: str, error: dict[str, Any], *, code: int, json: bool) -> int:
@@ -77,23 +65,10 @@ def _refuse(line: str, error: dict[str, Any], *, code: int, json: bool) -> int:
     return code
 
 
-def _misused(misuse: Exception, *, json: bool) -> int:
-    """A command line the parser refuses; one that says too little is answered with its help."""
-    context = getattr(misuse, "ctx", None)
-    command = context.command_path if context else "contextful"
-    message = getattr(misuse, "format_message", misuse.__str__)()
-    if type(misuse).__name__ == "NoArgsIsHelpError":
-        output.say(message)
-        message = f"{command} needs a command"
-    remedy = f"{command} --help shows what there is"
-    name = "UsageError" if isinstance(misuse, _USAGE_ERROR) else type(misuse).__name__
-    text = f"{message.rstrip('.')}; {remedy}"
-    error = {"name": name, "tag": "Config", "message": text, "remedy": remedy}
-    return _refuse(f"{name}: {text}", error, code=BAD_USAGE, json=json)
-
-
 def _defective(defect: Exception, *, json: bool) -> int:
     if os.environ.get(DEBUG):
+        import traceback
+
         traceback.print_exception(defect)
     told = f"{type(defect).__name__}: {defect}".splitlines()[0]
     text = f"a defect of contextful, not of yours: {told}; {DEBUG}=1 shows where, please report it"
@@ -105,14 +80,7 @@ def _wants_json(arguments: list[str]) -> bool:
     """Whether errors are told as JSON too; asked before anything is parsed, since parsing may be what fails."""
     with suppress(ValueError):
         arguments = arguments[: arguments.index("--")]
-    return "--json" in arguments or os.environ.get("CONTEXTFUL_JSON", "").lower() in {
-        "1",
-        "true",
-        "t",
-        "yes",
-        "y",
-        "on",
-    }
+    return "--json" in arguments or truth(os.environ.get("CONTEXTFUL_JSON", ""))
 
 
 if __name__ == "__main__":

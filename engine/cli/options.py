@@ -6,23 +6,23 @@ import re
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
+from engine.cli.parsing import Argument, Misuse, Option
 
 _DURATION: Final = re.compile(r"(\d{1,12})(ms|s|m|h|d)", re.ASCII)
 _UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def duration_ms(text: str) -> int:
-    """Milliseconds of a duration such as `60s`. Raise `typer.BadParameter` for another spelling."""
+    """Milliseconds of a duration such as `60s`. Raise `Misuse` for another spelling."""
     match = _DURATION.fullmatch(text)
     if match is None:
-        raise typer.BadParameter(f"{text!r} is no duration; write a number and ms, s, m, h or d, such as 60s")
+        raise Misuse(f"{text!r} is no duration; write a number and ms, s, m, h or d, such as 60s")
     return int(match[1]) * _UNITS[match[2]]
 
 
 ManifestPath = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--manifest",
         envvar="CONTEXTFUL_MANIFEST",
         metavar="PATH",
@@ -31,27 +31,25 @@ ManifestPath = Annotated[
 ]
 Json = Annotated[
     bool,
-    typer.Option("--json", envvar="CONTEXTFUL_JSON", help="One JSON document on standard output and nothing else."),
+    Option("--json", envvar="CONTEXTFUL_JSON", help="One JSON document on standard output and nothing else."),
 ]
 DryRun = Annotated[
     bool,
-    typer.Option("--dry-run", envvar="CONTEXTFUL_DRY_RUN", help="Say what would be done, and do nothing."),
+    Option("--dry-run", envvar="CONTEXTFUL_DRY_RUN", help="Say what would be done, and do nothing."),
 ]
-PipelineId = Annotated[str, typer.Argument(metavar="ID", help="A pipeline of the manifest.")]
+PipelineId = Annotated[str, Argument(metavar="ID", help="A pipeline of the manifest.")]
 TableName = Annotated[
     str | None,
-    typer.Option("--table", envvar="CONTEXTFUL_PIPELINE_TABLE", metavar="T", help="This table of the pipeline only."),
+    Option("--table", envvar="CONTEXTFUL_PIPELINE_TABLE", metavar="T", help="This table of the pipeline only."),
 ]
-Yes = Annotated[bool, typer.Option("--yes", envvar="CONTEXTFUL_YES", help="Do it without asking.")]
+Yes = Annotated[bool, Option("--yes", envvar="CONTEXTFUL_YES", help="Do it without asking.")]
 Pipelines = Annotated[
     list[str] | None,
-    typer.Option(
-        "--pipeline", envvar="CONTEXTFUL_RUN_PIPELINE", metavar="P", help="Runs of this pipeline; may be repeated."
-    ),
+    Option("--pipeline", envvar="CONTEXTFUL_RUN_PIPELINE", metavar="P", help="Runs of this pipeline; may be repeated."),
 ]
 Since = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--since",
         envvar="CONTEXTFUL_RUN_SINCE",
         metavar="B",
@@ -60,5 +58,5 @@ Since = Annotated[
 ]
 Limit = Annotated[
     int | None,
-    typer.Option("--limit", envvar="CONTEXTFUL_RUN_LIMIT", metavar="N", min=1, help="At most so many runs."),
+    Option("--limit", envvar="CONTEXTFUL_RUN_LIMIT", metavar="N", least=1, help="At most so many runs."),
 ]

@@ -4,10 +4,9 @@ import re
 from dataclasses import replace
 from typing import Annotated, Any, Final
 
-import typer
-
 from engine.cli import output, session
 from engine.cli.options import Json, ManifestPath, PipelineId, TableName, duration_ms
+from engine.cli.parsing import Misuse, Option
 
 RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 SHOWN: Final = (
@@ -17,35 +16,35 @@ SHOWN: Final = (
 """What `--json` tells of each run."""
 
 
-def _run_id(text: str | None) -> str | None:
-    if text is not None and not RUN_ID.fullmatch(text):
-        raise typer.BadParameter("a run id is 1 to 128 letters, digits, '.', '_' or '-', the first a letter or digit")
+def _run_id(text: str) -> str:
+    if not RUN_ID.fullmatch(text):
+        raise Misuse("a run id is 1 to 128 letters, digits, '.', '_' or '-', the first a letter or digit")
     return text
 
 
 RunId = Annotated[
     str | None,
-    typer.Option("--run-id", envvar="CONTEXTFUL_PIPELINE_RUN_ID", metavar="R", callback=_run_id,
-                 help="The run's id; with several tables R.<table>. After success it is only shown again."),
+    Option("--run-id", envvar="CONTEXTFUL_PIPELINE_RUN_ID", metavar="R", parser=_run_id,
+           help="The run's id; with several tables R.<table>. After success it is only shown again."),
 ]  # fmt: skip
 Key = Annotated[
     str | None,
-    typer.Option("--idempotency-key", envvar="CONTEXTFUL_PIPELINE_IDEMPOTENCY_KEY", metavar="K",
-                 help="Fire once for this key: repeated, it shows what the first came to or takes it up."),
+    Option("--idempotency-key", envvar="CONTEXTFUL_PIPELINE_IDEMPOTENCY_KEY", metavar="K",
+           help="Fire once for this key: repeated, it shows what the first came to or takes it up."),
 ]  # fmt: skip
 SiteId = Annotated[
     str | None,
-    typer.Option("--site-id", envvar="CONTEXTFUL_PIPELINE_SITE_ID", metavar="S", help="The site that writes."),
+    Option("--site-id", envvar="CONTEXTFUL_PIPELINE_SITE_ID", metavar="S", help="The site that writes."),
 ]
 SiteIdEnv = Annotated[
     str | None,
-    typer.Option("--site-id-env", envvar="CONTEXTFUL_PIPELINE_SITE_ID_ENV", metavar="V",
-                 help="The variable that holds the site id."),
+    Option("--site-id-env", envvar="CONTEXTFUL_PIPELINE_SITE_ID_ENV", metavar="V",
+           help="The variable that holds the site id."),
 ]  # fmt: skip
 Wait = Annotated[
     int,
-    typer.Option("--wait", envvar="CONTEXTFUL_PIPELINE_WAIT", metavar="60s", parser=duration_ms, show_default=False,
-                 help="Sit out a live run of the same table, or an instant it waits for, before giving up with 75."),
+    Option("--wait", envvar="CONTEXTFUL_PIPELINE_WAIT", metavar="60s", parser=duration_ms,
+           help="Sit out a live run of the same table, or an instant it waits for, before giving up with 75."),
 ]  # fmt: skip
 
 
@@ -57,7 +56,7 @@ def run(
     idempotency_key: Key = None,
     site_id: SiteId = None,
     site_id_env: SiteIdEnv = None,
-    wait: Wait = "0s",  # type: ignore[assignment] # the parser reads defaults as it reads arguments
+    wait: Wait = 0,
     manifest: ManifestPath = None,
     json: Json = False,
 ) -> int:

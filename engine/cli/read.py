@@ -5,10 +5,9 @@ import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from engine.cli import output, session
 from engine.cli.options import Json, ManifestPath
+from engine.cli.parsing import Argument, Option
 from engine.clock import instant
 
 if TYPE_CHECKING:
@@ -23,18 +22,18 @@ class Format(StrEnum):
     CSV = "csv"
 
 
-Statement = Annotated[str | None, typer.Argument(metavar="SQL", help="One SELECT; without it the tables are listed.")]
+Statement = Annotated[str | None, Argument(metavar="SQL", help="One SELECT; without it the tables are listed.")]
 AsOf = Annotated[
     str | None,
-    typer.Option("--as-of", envvar="CONTEXTFUL_READ_AS_OF", metavar="T",
-                 help="The tables as they were at this UTC instant: 2026-01-31T06:00:00Z, or a day's first one."),
+    Option("--as-of", envvar="CONTEXTFUL_READ_AS_OF", metavar="T",
+           help="The tables as they were at this UTC instant: 2026-01-31T06:00:00Z, or a day's first one."),
 ]  # fmt: skip
 Form = Annotated[
-    Format, typer.Option("--format", envvar="CONTEXTFUL_READ_FORMAT", help="How the answer is printed.")
+    Format, Option("--format", envvar="CONTEXTFUL_READ_FORMAT", help="How the answer is printed.")
 ]  # fmt: skip
 RowLimit = Annotated[
     int | None,
-    typer.Option("--limit", envvar="CONTEXTFUL_READ_LIMIT", metavar="N", min=1, help="At most so many rows; 10000."),
+    Option("--limit", envvar="CONTEXTFUL_READ_LIMIT", metavar="N", least=1, help="At most so many rows; 10000."),
 ]
 
 

@@ -2,11 +2,10 @@
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from engine.cli import output, session
 from engine.cli.confirm import confirm
 from engine.cli.options import Json, ManifestPath, PipelineId, TableName, Yes
+from engine.cli.parsing import Argument, Misuse, Option
 from engine.shapes import canonical_json
 
 if TYPE_CHECKING:
@@ -15,8 +14,8 @@ if TYPE_CHECKING:
 
 To = Annotated[
     str | None,
-    typer.Option("--to", envvar="CONTEXTFUL_PIPELINE_TO", metavar="POSITION",
-                 help="A watermark's value, or the source's own position as JSON; without it from nothing."),
+    Option("--to", envvar="CONTEXTFUL_PIPELINE_TO", metavar="POSITION",
+           help="A watermark's value, or the source's own position as JSON; without it from nothing."),
 ]  # fmt: skip
 
 
@@ -36,7 +35,7 @@ def reset(
     with session.project(manifest) as project:
         chosen = session.tables(session.pipeline(project.manifest, pipeline_id), table)
         if to is not None and len(chosen) > 1:
-            raise typer.BadParameter("--to is one table's position: name it with --table")
+            raise Misuse("--to is one table's position: name it with --table")
         with session.engine(project) as engine:
             stand = {each.name: standing(engine, each.name) for each in chosen}
             target = {e.name: None if to is None else parsed(e, to, standing=stand[e.name].position) for e in chosen}
@@ -55,7 +54,7 @@ def reset(
 
 
 def drop(
-    table: Annotated[str, typer.Argument(metavar="T", help="A table, of the manifest or of the corpus.")],
+    table: Annotated[str, Argument(metavar="T", help="A table, of the manifest or of the corpus.")],
     *,
     yes: Yes = False,
     manifest: ManifestPath = None,

@@ -6,10 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from engine.cli import output, session
 from engine.cli.options import Json, ManifestPath, duration_ms
+from engine.cli.parsing import Option
 from engine.cli.pipeline_run import SiteId, SiteIdEnv, told
 from engine.clock import instant
 
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
 
 Wait = Annotated[
     int,
-    typer.Option("--wait", envvar="CONTEXTFUL_RUN_WAIT", metavar="60s", parser=duration_ms, show_default=False,
-                 help="Sit out instants that come within so long, and go on then."),
+    Option("--wait", envvar="CONTEXTFUL_RUN_WAIT", metavar="60s", parser=duration_ms,
+           help="Sit out instants that come within so long, and go on then."),
 ]  # fmt: skip
 
 
@@ -33,7 +32,7 @@ def resume_due(
     *,
     site_id: SiteId = None,
     site_id_env: SiteIdEnv = None,
-    wait: Wait = "0s",  # type: ignore[assignment] # the parser reads defaults as it reads arguments
+    wait: Wait = 0,
     manifest: ManifestPath = None,
     json: Json = False,
 ) -> int:

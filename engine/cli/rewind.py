@@ -2,23 +2,22 @@
 
 from typing import Annotated
 
-import typer
-
 from engine.cli import output, session
 from engine.cli.options import Json, ManifestPath
+from engine.cli.parsing import Argument, Option
 
 Reason = Annotated[
-    str, typer.Option("--reason", envvar="CONTEXTFUL_RUN_REASON", metavar="TEXT", help="Why; it goes on the record.")
+    str, Option("--reason", envvar="CONTEXTFUL_RUN_REASON", metavar="TEXT", help="Why; it goes on the record.")
 ]
 Force = Annotated[
     bool,
-    typer.Option("--force", envvar="CONTEXTFUL_RUN_FORCE",
-                 help="Also where the next fire would resume it; what is alive is never retired."),
+    Option("--force", envvar="CONTEXTFUL_RUN_FORCE",
+           help="Also where the next fire would resume it; what is alive is never retired."),
 ]  # fmt: skip
 
 
 def rewind(
-    execution_id: Annotated[str, typer.Argument(metavar="X", help="An execution that contextful status names.")],
+    execution_id: Annotated[str, Argument(metavar="X", help="An execution that contextful status names.")],
     *,
     reason: Reason,
     force: Force = False,

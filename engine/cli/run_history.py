@@ -3,10 +3,9 @@
 import json as json_text
 from typing import Annotated, Any
 
-import typer
-
 from engine.cli import output, session
 from engine.cli.options import Json, Limit, ManifestPath, Pipelines, Since
+from engine.cli.parsing import Argument
 
 
 def show(
@@ -36,7 +35,7 @@ def show(
 
 
 def one(
-    run_id: Annotated[str, typer.Argument(metavar="R", help="A run's id.")],
+    run_id: Annotated[str, Argument(metavar="R", help="A run's id.")],
     *,
     manifest: ManifestPath = None,
     json: Json = False,

@@ -8,10 +8,9 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from engine.cli import output, session
 from engine.cli.options import Json, ManifestPath, duration_ms
+from engine.cli.parsing import Argument, Misuse, Option
 from engine.errors import ContextfulError
 
 if TYPE_CHECKING:
@@ -26,23 +25,21 @@ PORT: Final = 8080
 
 _STDERR: Final = 2
 
-Host = Annotated[
-    str, typer.Option("--host", envvar="CONTEXTFUL_SERVE_HOST", metavar="HOST", help="Where /healthz answers.")
-]
+Host = Annotated[str, Option("--host", envvar="CONTEXTFUL_SERVE_HOST", metavar="HOST", help="Where /healthz answers.")]
 Port = Annotated[
     int | None,
-    typer.Option("--port", envvar="CONTEXTFUL_SERVE_PORT", metavar="PORT", min=0, max=65535, show_default=False,
-                 help=f"The port of /healthz, 0 for a free one; {PORT}, and none where a command is given."),
+    Option("--port", envvar="CONTEXTFUL_SERVE_PORT", metavar="PORT", least=0, most=65535,
+           help=f"The port of /healthz, 0 for a free one; {PORT}, and none where a command is given."),
 ]  # fmt: skip
 Every = Annotated[
     int,
-    typer.Option("--every", envvar="CONTEXTFUL_SERVE_EVERY", metavar="60s", parser=duration_ms, show_default=False,
-                 help="How often to look whether something is due; 60s where nothing is said."),
+    Option("--every", envvar="CONTEXTFUL_SERVE_EVERY", metavar="60s", parser=duration_ms,
+           help="How often to look whether something is due; 60s where nothing is said."),
 ]  # fmt: skip
 Command = Annotated[
     list[str] | None,
-    typer.Argument(metavar="COMMAND", show_default=False,
-                   help="What follows --: a command of contextful, run as an engine; serve ends with its exit code."),
+    Argument(metavar="COMMAND",
+             help="What follows --: a command of contextful, run as an engine; serve ends with its exit code."),
 ]  # fmt: skip
 
 
@@ -51,7 +48,7 @@ def serve(
     command: Command = None,
     host: Host = "127.0.0.1",
     port: Port = None,
-    every: Every = "60s",  # type: ignore[assignment] # the parser reads defaults as it reads arguments
+    every: Every = 60_000,
     manifest: ManifestPath = None,
     json: Json = False,
 ) -> int:
@@ -155,9 +152,9 @@ def due(manifest: Path | None) -> list[str]:
 def _check(command: list[str]) -> None:
     """Refuse what would leave exits unrecorded: another store than the one they are recorded in, a serve in a serve."""
     if command[:1] == ["serve"]:
-        raise typer.BadParameter("a serve starts engines, no other serve")
+        raise Misuse("a serve starts engines, no other serve")
     if any(word.partition("=")[0] == "--manifest" for word in command):
-        raise typer.BadParameter("--manifest goes before the --, for serve itself has to know the store")
+        raise Misuse("--manifest goes before the --, for serve itself has to know the store")
 
 
 def _answering(host: str, port: int | None) -> AbstractContextManager[str]:

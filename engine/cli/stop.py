@@ -2,25 +2,24 @@
 
 from typing import Annotated
 
-import typer
-
 from engine.cli import output, session
 from engine.cli.options import Json, ManifestPath
+from engine.cli.parsing import Argument, Option
 from engine.stops import StopScope
 
 Scope = Annotated[
     StopScope,
-    typer.Option("--scope", envvar="CONTEXTFUL_RUN_STOP_SCOPE",
-                 help="This run only, or all that is in flight and left of its pipeline."),
+    Option("--scope", envvar="CONTEXTFUL_RUN_STOP_SCOPE",
+           help="This run only, or all that is in flight and left of its pipeline."),
 ]  # fmt: skip
 Reason = Annotated[
     str | None,
-    typer.Option("--reason", envvar="CONTEXTFUL_RUN_REASON", metavar="TEXT", help="Why; it goes on the record."),
+    Option("--reason", envvar="CONTEXTFUL_RUN_REASON", metavar="TEXT", help="Why; it goes on the record."),
 ]
 
 
 def stop(
-    run_id: Annotated[str, typer.Argument(metavar="R", help="A run in flight, as contextful status names it.")],
+    run_id: Annotated[str, Argument(metavar="R", help="A run in flight, as contextful status names it.")],
     *,
     scope: Scope = StopScope.RUN,
     reason: Reason = None,

@@ -4,16 +4,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from engine.cli import output, session
 from engine.cli.options import DryRun, Json, ManifestPath
+from engine.cli.parsing import Argument
 
 if TYPE_CHECKING:
     from engine.backup import Backup
     from engine.project import Project
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The backup's folder.")]
+Folder = Annotated[Path, Argument(metavar="DIR", help="The backup's folder.")]
 
 
 def initialize(*, manifest: ManifestPath = None, json: Json = False) -> None:
@@ -29,7 +28,7 @@ def initialize(*, manifest: ManifestPath = None, json: Json = False) -> None:
         output.text("next: contextful catalog rebuild restores history and positions from the corpus")
 
 
-def check(*, manifest: ManifestPath = None, json: Json = False) -> None:
+def check(*, manifest: ManifestPath = None, json: Json = False) -> int:
     """Look the whole store over and list every problem: state, blobs, commits and parts."""
     from engine.check import check as looked_over
     from engine.clock import Chance
@@ -51,8 +50,7 @@ def check(*, manifest: ManifestPath = None, json: Json = False) -> None:
             )
         )
         output.text(f"{output.counted(len(found.problems), 'problem')} in {seen}")
-    if found.problems:
-        raise typer.Exit(1)
+    return 1 if found.problems else 0
 
 
 def sweep(*, manifest: ManifestPath = None, dry_run: DryRun = False, json: Json = False) -> None:

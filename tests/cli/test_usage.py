@@ -6,9 +6,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import typer
 
-from engine.cli.commands import application
+from engine.cli.commands import ROOT, Group, function
+from engine.cli.parsing import Option, parameters
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Shell
@@ -26,18 +26,19 @@ COMMANDS = [
 ]
 
 
-def parser(command: tuple[str, ...]) -> Any:
-    """The parser of one command."""
-    found: Any = typer.main.get_command(application())
+def options(command: tuple[str, ...]) -> set[str]:
+    """The options that one command declares."""
+    found: Any = ROOT
     for name in command:
-        found = found.commands[name]
-    return found
+        found = found.members[name]
+    return {each.shown for each in parameters(function(found)) if isinstance(each.declared, Option)}
 
 
 def test_the_commands_are_those_of_the_surface_and_no_others() -> None:
-    assert set(parser(()).commands) == {"init", "read", "status", "serve", "demo", *GROUPS}
-    for group, names in GROUPS.items():
-        assert set(parser((group,)).commands) == names
+    found = {name: set(group.members) for name, group in ROOT.members.items() if isinstance(group, Group)}
+
+    assert set(ROOT.members) == {"init", "read", "status", "serve", "demo", *GROUPS}
+    assert found == GROUPS
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -45,10 +46,10 @@ def test_every_option_of_every_command_shows_its_variable(shell: Shell, command:
     ended = shell(*command, "--help")
 
     _, _, listed = " ".join(ended.out.split()).partition(" Options: ")
-    options = [option for option in re.split(r" (?=--[a-z])", f" {listed}") if option.startswith("--")]
-    shown = {option.split()[0] for option in options if re.search(r"env var: CONTEXTFUL_[A-Z_]+", option)}
+    entries = [entry for entry in re.split(r" (?=--[a-z])", f" {listed}") if entry.startswith("--")]
+    shown = {entry.split()[0] for entry in entries if re.search(r"env var: CONTEXTFUL_[A-Z_]+", entry)}
     assert {"--manifest", "--json"} <= shown
-    assert {parameter.opts[0] for parameter in parser(command).params if parameter.opts[0][0] == "-"} == shown
+    assert options(command) == shown
 
 
 @pytest.mark.parametrize(
