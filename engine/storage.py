@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.clock import Chance
 from engine.errors import ExecutionRecoveryMismatch, ExecutionSchemaIncompatible
+from engine.migration import incompatible, migrate
 from engine.profile import Identity
 from engine.sql import SCHEMA_VERSION, call, schema
 
@@ -21,14 +22,18 @@ if TYPE_CHECKING:
 RESTORING: Final = "restoring"
 """The entry of `meta` that stands while a backup is restored: nothing is admitted beside it."""
 
-_CREATED: Final = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+)")
+_TABLE: Final = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+)")
+_TRIGGER: Final = re.compile(r"CREATE TRIGGER IF NOT EXISTS (\w+)")
 
 
 def initialize(profile: Profile, *, project: str, chance: Chance | None = None) -> None:
     """Create what is missing of a new store and name the project it belongs to; repeating it changes nothing.
 
+    A store of the schema before this one is brought to it first (run.callback-guard.legacy-guard).
+
     One batch that may be applied twice (run.journal.d1-initialize); then the objects are bound to what it left.
     """
+    migrate(profile)
     generation = (chance or Chance()).token()
     *_, rows = profile.database.run(
         *schema(*profile.tables),
@@ -49,15 +54,17 @@ def is_empty(database: Database) -> bool:
 def preflight(profile: Profile, *, project: str) -> None:
     """Refuse a store that lacks tables, is of another schema or of another project than its objects; create nothing."""
     database = profile.database
-    present = {name for (name,) in database.run(call("list_tables"))[0]}
-    missing = sorted(_names(profile.tables) - present)
-    if missing:
-        raise ExecutionRecoveryMismatch(found=f"the table{'s' * (len(missing) > 1)} {', '.join(missing)} missing")
-    meta: dict[str, str] = dict(database.run(call("read_meta"))[0])
+    tables, triggers = ({name for (name,) in rows} for rows in database.run(call("list_tables"), call("list_triggers")))
+    meta: dict[str, str] = dict(database.run(call("read_meta"))[0]) if "meta" in tables else {}
+    if meta.get("schema", str(SCHEMA_VERSION)) != str(SCHEMA_VERSION):
+        raise incompatible(meta["schema"], database=database, tables=tables)
+    _require("table", _names(_TABLE, profile.tables) - tables)
+    # Without its triggers a guarded owner is handed on by whoever asks.
+    _require("trigger", _names(_TRIGGER, profile.tables) - triggers)
     if RESTORING in meta:
         raise ExecutionRecoveryMismatch(found="a restore into it was interrupted: repeat it with the same backup")
-    if meta.get("schema") != str(SCHEMA_VERSION):
-        raise ExecutionSchemaIncompatible(found=meta.get("schema", "none"), supported=str(SCHEMA_VERSION))
+    if "schema" not in meta:
+        raise ExecutionSchemaIncompatible(found="none", supported=str(SCHEMA_VERSION))
     if meta.get("project") != project:
         raise ExecutionRecoveryMismatch(found=f"it belongs to project {meta.get('project')!r}, not {project!r}")
     if profile.recovery:
@@ -68,6 +75,13 @@ def _identity(meta: dict[str, str]) -> Identity:
     return Identity(meta["project"], meta["schema"], meta.get("generation", ""))
 
 
-def _names(tables: tuple[str, ...]) -> set[str]:
+def _require(kind: str, missing: set[str]) -> None:
+    if missing:
+        named = f"the {kind}{'s' * (len(missing) > 1)} {', '.join(sorted(missing))} missing"
+        raise ExecutionRecoveryMismatch(found=named)
+
+
+def _names(created: re.Pattern[str], tables: tuple[str, ...]) -> set[str]:
+    """What the statements that create `tables` name of one kind."""
     texts = (c.statement.text for c in schema(*tables))
-    return {found[1] for text in texts if (found := _CREATED.match(text))}
+    return {found[1] for text in texts if (found := created.match(text))}

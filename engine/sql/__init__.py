@@ -49,7 +49,7 @@ def schema(*tables: str) -> list[Call]:
 
 @cache
 def _statements() -> dict[str, Statement]:
-    return {name: s for table in ("catalog", "uncollected", *TABLES) for name, s in _table(table).items()}
+    return {name: s for table in ("catalog", "legacy", "uncollected", *TABLES) for name, s in _table(table).items()}
 
 
 @cache
