@@ -44,9 +44,9 @@ class Binding:
         `StorageBindingUnavailable` where nobody answered for D1, `StorageProtocolMismatch`.
         """
         body = json.dumps({"protocol": PROTOCOL, "intent": intent, "statements": statements}, allow_nan=False)
-        send = self._exchange.tell if intent == "write" else self._exchange.ask
+        send = {"read": self._exchange.ask, "initialize": self._exchange.insist, "write": self._exchange.tell}[intent]
         answer = send("POST", "/v1/batch", content=body.encode(), headers={"content-type": "application/json"})
-        results = self._said(answer, writes=intent == "write")["results"]
+        results = self._said(answer, writes=intent != "read")["results"]
         self._count(results)
         return [[row(cells) for cells in result["rows"]] for result in results]
 

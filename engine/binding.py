@@ -1,14 +1,14 @@
 """Requests to the Worker's private binding: what is sent again, what never is (run.journal.d1-transport).
 
-ask  ──no answer──▶ again over a fresh connection, 3 attempts in all ──▶ StorageBindingUnavailable
-tell ──no answer──▶ StorageBindingUnavailable: it may have been applied
-both ──an answer, be it an error──▶ that is the answer
+ask    ──no answer──▶ again over a fresh connection, 3 attempts in all ──▶ StorageBindingUnavailable: nothing applied
+insist ──no answer──▶ again, likewise ──▶ StorageBindingUnavailable: any of them may have been applied
+tell   ──no answer──▶ StorageBindingUnavailable: it may have been applied
+all    ──an answer, be it an error──▶ that is the answer
 """
 
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -59,20 +59,27 @@ class Exchange:
     def ask(
         self, method: str, path: str, *, content: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> httpx.Response:
-        """Send what is harmless to repeat until an answer comes, be it an error.
+        """Send what only reads until an answer comes, be it an error.
 
-        Raise `StorageBindingUnavailable` when every attempt stayed without one.
+        Raise `StorageBindingUnavailable`, its `applied` "no", when every attempt stayed without one.
         """
-        pause_s = self._patience.pause_s
-        for client in (self._kept, *[self._fresh] * (ATTEMPTS - 2)):
-            with suppress(httpx.TransportError):
-                return self._send(client, method, path, content, headers, seconds=self._patience.read_s)
-            time.sleep(pause_s)
-            pause_s *= 2
         try:
-            return self._send(self._fresh, method, path, content, headers, seconds=self._patience.read_s)
-        except httpx.TransportError as lost:
-            raise self._unavailable(lost, applied="no") from lost
+            return self._repeated(method, path, content, headers)
+        except _Unanswered as lost:
+            raise self._unavailable(lost.last, applied="no") from lost.last
+
+    def insist(
+        self, method: str, path: str, *, content: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> httpx.Response:
+        """Send what changes something and is harmless to repeat, until an answer comes, be it an error.
+
+        Raise `StorageBindingUnavailable`, its `applied` "unknown" unless no attempt was sent.
+        """
+        try:
+            return self._repeated(method, path, content, headers)
+        except _Unanswered as lost:
+            applied: Literal["no", "unknown"] = "unknown" if lost.sent else "no"
+            raise self._unavailable(lost.last, applied=applied) from lost.last
 
     def tell(
         self, method: str, path: str, *, content: bytes | None = None, headers: Mapping[str, str] | None = None
@@ -91,6 +98,20 @@ class Exchange:
         self._kept.close()
         self._fresh.close()
 
+    def _repeated(
+        self, method: str, path: str, content: bytes | None, headers: Mapping[str, str] | None
+    ) -> httpx.Response:
+        """Raise `_Unanswered` after the last attempt."""
+        lost: list[httpx.TransportError] = []
+        for client in (self._kept, *[self._fresh] * (ATTEMPTS - 1)):
+            if lost:
+                time.sleep(self._patience.pause_s * 2 ** (len(lost) - 1))
+            try:
+                return self._send(client, method, path, content, headers, seconds=self._patience.read_s)
+            except httpx.TransportError as failure:
+                lost.append(failure)
+        raise _Unanswered(lost)
+
     def _send(
         self, client: httpx.Client, method: str, path: str, content: bytes | None,
         headers: Mapping[str, str] | None, *, seconds: float,
@@ -101,6 +122,15 @@ class Exchange:
     def _unavailable(self, lost: Exception, *, applied: Literal["no", "unknown"]) -> StorageBindingUnavailable:
         reason = f"{type(lost).__name__} {lost}".strip()
         return StorageBindingUnavailable(place=self.url, reason=reason, applied=applied)
+
+
+class _Unanswered(Exception):
+    """What each attempt at a request met instead of an answer."""
+
+    def __init__(self, lost: list[httpx.TransportError]) -> None:
+        super().__init__(*lost)
+        self.last = lost[-1]
+        self.sent = not all(isinstance(each, _NOT_SENT) for each in lost)
 
 
 def _client(*, kept: int) -> httpx.Client:

@@ -52,7 +52,7 @@ class BindingKeys:
     def put(self, key: str, content: bytes, *, replacing: str | None) -> bool:
         """PUT under `If-None-Match: *` or `If-Match`."""
         condition = {"If-None-Match": "*"} if replacing is None else {"If-Match": f'"{replacing}"'}
-        return self._written(self._http.ask("PUT", _path(key), content=content, headers=condition), key)
+        return self._written(self._http.insist("PUT", _path(key), content=content, headers=condition), key)
 
     def create(self, key: str, content: bytes) -> bool:
         """PUT under `If-None-Match: *`, once."""

@@ -47,20 +47,26 @@ class How(StrEnum):
     ERROR_BEFORE = "error before"
     ERROR_AFTER = "error after"
     DEAD = "dead"
+    SILENT = "silent"
+
+
+_OUTAGES: Final = frozenset({How.DEAD, How.SILENT})
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`how` request `at` fails, counted from 0 since the proxy was armed.
+    """`how` request `at` fails, counted from 0 since the proxy was armed, and how many `times` it and its followers do.
 
-    A stall lasts `seconds` and reaches the binding after it, when nobody waits any more; so long a dead binding takes
-    no connection's request, whichever it is. An error carries `text`.
+    A stall lasts `seconds` and reaches the binding after it, when nobody waits any more. So long a dead binding hangs
+    up on every request, whichever it is, and a silent one lets it wait and has never heard of it. An error carries
+    `text`.
     """
 
     how: How
     at: int
     seconds: float = 0
     text: str = ERRORS[0]
+    times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +97,7 @@ class FaultProxy:
         parts = urlsplit(target)
         self.target = (str(parts.hostname), int(parts.port or 80))
         self._fault: Fault | None = None
-        self._dead_until = 0.0
+        self._out_until = 0.0
         self._turn = threading.Lock()
         self._came: list[Request] = []
         self._closing = threading.Event()
@@ -116,7 +122,7 @@ class FaultProxy:
     def arm(self, fault: Fault | None) -> None:
         """Forget what came and let `fault` happen; None lets everything through."""
         with self._turn:
-            self._fault, self._dead_until, self._came = fault, 0.0, []
+            self._fault, self._out_until, self._came = fault, 0.0, []
 
     def came(self) -> list[Request]:
         """Every request since the proxy was armed, in the order of arrival."""
@@ -133,10 +139,10 @@ class FaultProxy:
         """Note a request and return what is to happen to it."""
         with self._turn:
             fault, number = self._fault, len(self._came)
-            if fault and fault.how is How.DEAD and number == fault.at:
-                self._dead_until = time.monotonic() + fault.seconds
-            dead = time.monotonic() < self._dead_until
-            broken = fault if fault and (dead or number == fault.at) else None
+            if fault and fault.how in _OUTAGES and number == fault.at:
+                self._out_until = time.monotonic() + fault.seconds
+            out = time.monotonic() < self._out_until
+            broken = fault if fault and (out or fault.at <= number < fault.at + fault.times) else None
             digest = hashlib.sha256(f"{method} {path} ".encode() + body).hexdigest()
             self._came.append(Request(method, path, _intent(path, body), digest, broken is not None))
             return broken
@@ -144,6 +150,10 @@ class FaultProxy:
     def stall(self, seconds: float) -> None:
         """Wait; the proxy's end cuts it short."""
         self._closing.wait(seconds)
+
+    def outlast(self) -> None:
+        """Wait until the outage under way is over."""
+        self._closing.wait(max(0, self._out_until - time.monotonic()))
 
 
 class _Server(ThreadingHTTPServer):
@@ -179,6 +189,9 @@ class _Handler(BaseHTTPRequestHandler):
             case None:
                 self._answer(*self._forwarded(body))
             case How.DROPPED_BEFORE | How.DEAD:
+                self._hang_up()
+            case How.SILENT:
+                self.server.proxy.outlast()
                 self._hang_up()
             case How.DROPPED_AFTER:
                 self._forwarded(body)
