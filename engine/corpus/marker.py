@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from engine.corpus import layout
 from engine.corpus.schema import Schema
-from engine.errors import StorageUnusable
+from engine.errors import CommitMissing, StorageUnusable
 from engine.shapes import CursorKind, WriteMode, canonical_json
 
 if TYPE_CHECKING:
@@ -147,6 +147,16 @@ def tail(objects: Objects, table: str, *, hint: int = 0) -> Marker | None:
     if newest:
         return newest.pop()
     return tail(objects, table) if hint > HEAD else None
+
+
+def require_whole(objects: Objects, table: str) -> None:
+    """Raise `CommitMissing` where a marker of `table` is gone and a later one stands.
+
+    Readers stop at the gap, so a commit behind it would publish rows that nobody sees.
+    """
+    for seq, name in enumerate(objects.list(layout.commits(table)), start=HEAD):
+        if name != layout.marker(table, seq):
+            raise CommitMissing(table=table, missing=layout.marker(table, seq), later=name)
 
 
 def _plain(part: Part) -> dict[str, Any]:

@@ -64,6 +64,7 @@ from engine.errors.serving import AddressUnusable
 from engine.errors.sources import (
     ColumnNameRefused,
     CommitContended,
+    CommitMissing,
     CommitOvertaken,
     ConnectorBoundHit,
     CursorFieldMismatch,
@@ -129,6 +130,7 @@ __all__ = [
     "CapabilityUnwired",
     "ColumnNameRefused",
     "CommitContended",
+    "CommitMissing",
     "CommitOvertaken",
     "Config",
     "ConfirmationNeeded",

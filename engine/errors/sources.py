@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.errors.base import NamedError, named
-from engine.errors.failures import Config, Permanent, SchemaIncompatible, Transient
+from engine.errors.failures import Config, Permanent, SchemaIncompatible, StorageFailure, Transient
 
 
 @named
@@ -127,6 +127,17 @@ class ColumnNameRefused(NamedError, SchemaIncompatible):
     place: str
     says = "{table} cannot take a column named {column!r}: {reason} ({place})"
     remedy = "rename it in what the source answers, or ask it for other fields"
+
+
+@named
+class CommitMissing(NamedError, StorageFailure):
+    """A table's commits have a gap: one is gone and a later one stands."""
+
+    table: str
+    missing: str
+    later: str
+    says = "{table}: the commit manifest {missing} is missing and {later} stands behind it"
+    remedy = "bring it back from a copy of the corpus; contextful storage check lists everything that is missing"
 
 
 @named

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from engine import cursors, lateness
+from engine.corpus.marker import require_whole
 from engine.corpus.schema import Schema
 from engine.errors import (
     Canceled,
@@ -91,9 +92,10 @@ class TableRun:
 
         `landed` is the commit of an earlier attempt at the same request: then this one reads nothing and closes on it.
         Raise what refuses the run before it holds the table: `ExecutionLive`, `ExecutionPinMismatch`,
-        `CursorFieldMismatch`, `LatenessUnmeasurable`.
+        `CursorFieldMismatch`, `LatenessUnmeasurable`, `CommitMissing`.
         """
         table, engine = self._table, self._engine
+        require_whole(engine.profile.objects, table.name)
         stored = self._position_of(reconciled(engine, table.name))
         self._floor(stored)
         run = engine.new_run(
