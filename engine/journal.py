@@ -59,9 +59,10 @@ class SqlJournal:
         renewing = call("renew_claim", **_columns(key), claim=token, attempts=attempts, next_attempt_at=next_attempt_at)
         self._run(key, renewing, applied=lambda row: row is not None and (row.claim, row.attempts) == (token, attempts))
 
-    def surrender(self, key: EntryKey, *, token: str) -> None:
+    def surrender(self, key: EntryKey, *, token: str, next_attempt_at: int | None) -> None:
         """Leave the row pending and unclaimed."""
-        self._run(key, call("surrender_claim", **_columns(key), claim=token), applied=_unclaimed_by(token))
+        surrendering = call("surrender_claim", **_columns(key), claim=token, next_attempt_at=next_attempt_at)
+        self._run(key, surrendering, applied=_unclaimed_by(token))
 
     def park(self, key: EntryKey, *, token: str) -> None:
         """Leave the row pending and unclaimed, its count and instant standing."""

@@ -80,8 +80,11 @@ class JournalStore(Protocol):
     def renew(self, key: EntryKey, *, token: str, attempts: int, next_attempt_at: int | None) -> None:
         """Record how many attempts the claim has used and when the next is due (run.retry.not-before)."""
 
-    def surrender(self, key: EntryKey, *, token: str) -> None:
-        """Give the claim up after the step failed: whoever calls next claims it with a fresh budget."""
+    def surrender(self, key: EntryKey, *, token: str, next_attempt_at: int | None) -> None:
+        """Give the claim up after the step failed: whoever calls next claims it with a fresh budget.
+
+        `next_attempt_at` is the instant before which the other side wants no other try, if it named one.
+        """
 
     def park(self, key: EntryKey, *, token: str) -> None:
         """Give the claim up and keep its count and its instant: the step waits (run.retry.waiting-state)."""

@@ -24,6 +24,7 @@ from engine.errors import (
     EffectUnsettled,
     ExecutionSuperseded,
     ExecutionTransferBlocked,
+    RateLimited,
     StepFailed,
     Waiting,
 )
@@ -204,7 +205,10 @@ class Steps:
         jitter = self.chance.jitter(schedule.jitter_ms)
         decision = decide(schedule, attempt=attempts, failure=failure, jitter_ms=jitter)
         if isinstance(decision, Stands):
-            self.journal.surrender(key, token=token)
+            # The last allowed try was told to wait: the next caller has its own budget, and waits all the same.
+            wait_ms = failure.wait_ms if isinstance(failure, RateLimited) else None
+            due = None if wait_ms is None else self.clock.now() + wait_ms
+            self.journal.surrender(key, token=token, next_attempt_at=due)
             raise StepFailed(step=key.step, failure=failure, attempts=attempts) from failure
         due = self.clock.now() + decision.delay_ms
         self.journal.renew(key, token=token, attempts=attempts, next_attempt_at=due)

@@ -44,8 +44,8 @@ UPDATE journal SET attempts = :attempts, next_attempt_at = :next_attempt_at
  WHERE execution_id = :execution_id AND step = :step AND input = :input AND claim = :claim;
 
 -- name: surrender_claim, durable
--- A step that failed leaves its row to whoever comes next, with a fresh budget.
-UPDATE journal SET claim = NULL, attempts = 0, next_attempt_at = NULL
+-- A step that failed leaves its row to whoever comes next, with a fresh budget; not before the other side's instant.
+UPDATE journal SET claim = NULL, attempts = 0, next_attempt_at = :next_attempt_at
  WHERE execution_id = :execution_id AND step = :step AND input = :input AND claim = :claim;
 
 -- name: park_claim

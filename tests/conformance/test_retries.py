@@ -268,3 +268,23 @@ def _lose(store: Store, clock: SettableClock) -> None:
     clock.advance(LEASE)
     store.open()
     raise AWAY
+
+
+@pytest.mark.clause("run.retry.retry-after", "run.retry.not-before")
+def test_the_last_allowed_try_leaves_the_instant_it_was_told_to_the_next_caller(
+    store: Store, clock: SettableClock
+) -> None:
+    execution = store.open()
+    execution.step("before", Effect(1))
+    throttled = Effect(failing(RateLimited("slow down", wait_ms=40_000)))
+    with pytest.raises(StepFailed) as failed:
+        execution.step("ask", throttled, schedule=Schedule(attempts=1))
+    execution.close(failure=failed.value)
+    clock.advance(10_000)
+
+    resumed = store.open()
+    answered_at: list[int] = []
+    resumed.step("ask", Effect(lambda: answered_at.append(clock.now())), schedule=Schedule(attempts=1))
+
+    assert clock.waits == [30_000]
+    assert len(answered_at) == 1

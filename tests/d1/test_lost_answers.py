@@ -94,7 +94,7 @@ def test_a_record_that_was_not_applied_is_raised_and_its_claim_stands(desk, valu
     ("statement", "verb"),
     [
         ("renew_claim", lambda journal, key: journal.renew(key, token="t-1", attempts=2, next_attempt_at=5)),
-        ("surrender_claim", lambda journal, key: journal.surrender(key, token="t-1")),
+        ("surrender_claim", lambda journal, key: journal.surrender(key, token="t-1", next_attempt_at=None)),
         ("park_claim", lambda journal, key: journal.park(key, token="t-1")),
         ("withdraw_claim", lambda journal, key: journal.withdraw(key, token="t-1")),
     ],

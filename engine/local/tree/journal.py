@@ -62,11 +62,11 @@ class TreeJournal:
             if entry:
                 self.put(replace(entry, attempts=attempts, next_attempt_at=next_attempt_at))
 
-    def surrender(self, key: EntryKey, *, token: str) -> None:
+    def surrender(self, key: EntryKey, *, token: str, next_attempt_at: int | None) -> None:
         """Leave the entry pending and unclaimed."""
         with self._claimed(key, token) as entry:
             if entry:
-                self.put(replace(entry, claim=None, attempts=0, next_attempt_at=None))
+                self.put(replace(entry, claim=None, attempts=0, next_attempt_at=next_attempt_at))
 
     def park(self, key: EntryKey, *, token: str) -> None:
         """Leave the entry pending and unclaimed, its count and instant standing."""
