@@ -9,12 +9,14 @@ import random
 import secrets
 import time
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
+
+from engine.instants import instant
 
 if TYPE_CHECKING:
     import threading
 
+__all__ = ["Chance", "Clock", "PauseSeries", "SystemClock", "instant", "pauses"]
 
 _ELAPSED = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
@@ -96,14 +98,6 @@ class Chance:
 
     def _hex(self, digits: int) -> str:
         return f"{self.source.getrandbits(digits * 4):0{digits}x}"
-
-
-def instant(milliseconds: int | None) -> str | None:
-    """`milliseconds` since the epoch as RFC 3339 with a `Z`."""
-    if milliseconds is None:
-        return None
-    moment = datetime.fromtimestamp(milliseconds // 1000, UTC).replace(microsecond=milliseconds % 1000 * 1000)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def pauses(*, first_s: float, longest_s: float, patience_s: float) -> PauseSeries:

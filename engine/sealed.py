@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 from engine.errors import SealBroken, SealKeyUnusable, StorageCapabilityMissing, StorageProfileUnsupported
 from engine.journal import SqlJournal
+from engine.seals import MAGIC, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,7 +39,6 @@ NOTICE: Final = "seal.json"
 SEALING: Final = ("sqlite", "cloudflare-d1")
 """The profiles whose journals seal what they record."""
 
-_MAGIC: Final = b"ctxseal1"
 _NONCE: Final = 12
 
 
@@ -63,21 +63,21 @@ class Seal:
 
     def close(self, content: bytes, *, name: str) -> bytes:
         """`content`, sealed as what is called `name`."""
-        bound = _MAGIC + name.encode()
+        bound = MAGIC + name.encode()
         nonce = hmac.digest(self._nonces, len(bound).to_bytes(8, "big") + bound + content, hashlib.sha256)[:_NONCE]
-        return _MAGIC + bytes.fromhex(self.id) + nonce + self._cipher.encrypt(nonce, content, bound)
+        return MAGIC + bytes.fromhex(self.id) + nonce + self._cipher.encrypt(nonce, content, bound)
 
     def open(self, sealed: bytes, *, name: str) -> bytes:
         """The content that was sealed as `name`. Raise `SealBroken` where it was not, or under another key."""
         from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - as above
 
-        if not sealed.startswith(_MAGIC):
+        key_id, nonce, rest = key_of(sealed), sealed[16 : 16 + _NONCE], sealed[16 + _NONCE :]
+        if key_id is None:
             raise SealBroken(name=name, reason="it is not sealed")
-        key_id, nonce, rest = sealed[8:16].hex(), sealed[16 : 16 + _NONCE], sealed[16 + _NONCE :]
         if key_id != self.id:
             raise SealBroken(name=name, reason=f"it is sealed under key {key_id}, and {KEY} is key {self.id}")
         try:
-            return self._cipher.decrypt(nonce, rest, _MAGIC + name.encode())
+            return self._cipher.decrypt(nonce, rest, MAGIC + name.encode())
         except InvalidTag as broken:
             reason = "its bytes were changed, or it was sealed as something else"
             raise SealBroken(name=name, reason=reason) from broken
@@ -91,6 +91,11 @@ class SealedJournal(SqlJournal):
     def __init__(self, database: Database, blobs: Blobs, *, seal: Seal) -> None:
         super().__init__(database, blobs)
         self._seal = seal
+
+    @property
+    def seal_id(self) -> str:
+        """The name of the key."""
+        return self._seal.id
 
     def place(self, value: bytes) -> dict[str, bytes | str | int | None]:
         """The columns that hold `value`, sealed."""
@@ -181,7 +186,7 @@ class SealedObjects:
         if self._noticed:
             return
         self.check()
-        self._objects.create(NOTICE, json.dumps({"sealed": _MAGIC.decode(), "key": self._seal.id}).encode())
+        self._objects.create(NOTICE, json.dumps({"sealed": MAGIC.decode(), "key": self._seal.id}).encode())
         self._noticed = True
 
 

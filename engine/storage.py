@@ -13,10 +13,11 @@ from engine.clock import Chance
 from engine.errors import ExecutionRecoveryMismatch, ExecutionSchemaIncompatible
 from engine.migration import incompatible, migrate
 from engine.profile import Identity
+from engine.seals import MARK
 from engine.sql import SCHEMA_VERSION, call, schema
 
 if TYPE_CHECKING:
-    from engine.ports import Database
+    from engine.ports import Call, Database
     from engine.profile import Profile
 
 RESTORING: Final = "restoring"
@@ -40,6 +41,7 @@ def initialize(profile: Profile, *, project: str, chance: Chance | None = None) 
         call("set_meta", name="schema", value=str(SCHEMA_VERSION)),
         call("set_meta", name="project", value=project),
         call("set_meta", name="generation", value=generation),
+        *_sealed(profile),
         call("read_meta"),
     )
     if profile.recovery:
@@ -69,6 +71,12 @@ def preflight(profile: Profile, *, project: str) -> None:
         raise ExecutionRecoveryMismatch(found=f"it belongs to project {meta.get('project')!r}, not {project!r}")
     if profile.recovery:
         profile.recovery.check(_identity(meta))
+
+
+def _sealed(profile: Profile) -> list[Call]:
+    """The mark by which the Worker, which has no key, knows what a value recorded here must look like."""
+    key: str | None = getattr(profile.journal, "seal_id", None)
+    return [call("set_meta", name=MARK, value=key)] if key else []
 
 
 def _identity(meta: dict[str, str]) -> Identity:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import copy
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
-from engine.clock import instant
+from engine.instants import instant
 from engine.shapes import FailureTag
 
 NOT_NOW = 75

@@ -16,6 +16,9 @@ from engine.sql import call
 from engine.unanswered import settled
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from engine.errors import ContextfulError
     from engine.guards.guard import Standing
     from engine.ports import Admission, Call, Database, Row, Rows
 
@@ -71,14 +74,10 @@ class Desk:
         One batch deletes the guard, appends the audit row, settles the entry and ends the lease of the attempt (rule
         G9). Raise `ExecutionGuardUnknown`, `ExecutionGuardHeld` or `ExecutionGuardEvidenceMismatch` and change nothing.
         """
-        standing = self._guards.get(token)
-        given = judged(evidence, standing)
-        if value is not None and given.proof is not Proof.RECEIPT:
-            raise ExecutionGuardEvidenceMismatch(token=token, found="a value goes with a receipt that proves it")
-        reconciled = Reconciled(standing, given, _follows(given, valued=value is not None))
+        decided = decision(self._guards.get(token), evidence, valued=value is not None)
         if not dry_run:
-            self._release(standing.guard, given, operator=operator, value=value)
-        return reconciled
+            self._release(decided, operator=operator, value=value)
+        return decided
 
     def supply(self, token: str, *, evidence: str, operator: str, value: bytes) -> None:
         """Record the value of a step that the receipt `evidence` settled without one, when it was reconciled.
@@ -93,19 +92,13 @@ class Desk:
         calls = (audit(guard, given, operator=operator), *self._admission.settlement(guard, given, value))
         self._db.run(*calls)
 
-    def _release(self, guard: Guard, given: Evidence, *, operator: str, value: bytes | None) -> None:
-        calls = (
-            call("require_reconcilable", guard=guard.token, proof=str(given.proof)),
-            audit(guard, given, operator=operator),
-            *self._admission.settlement(guard, given, value),
-            call("end_guarded_lease", scope=guard.scope, execution_id=guard.execution_id, run_id=guard.attempt,
-                 holder=guard.holder),
-            call("release_guard", guard=guard.token),
-        )  # fmt: skip
+    def _release(self, decided: Reconciled, *, operator: str, value: bytes | None) -> None:
+        guard, given = decided.standing.guard, decided.evidence
+        calls = by_hand(guard, given, operator=operator, settling=self._admission.settlement(guard, given, value))
         try:
             settled(lambda: self._db.run(*calls), found=lambda: self._reconciled(guard, given, operator=operator))
         except Refused as refusal:
-            raise self._refusal(refusal, guard.token) from refusal
+            raise met(refusal.constraint, decided.standing) or refusal from refusal
 
     def _reconciled(self, guard: Guard, given: Evidence, *, operator: str) -> list[Rows] | None:
         """Nothing to answer where the guard is gone and its audit row stands; None where that is not so."""
@@ -113,15 +106,41 @@ class Desk:
         gone = not self._db.run(call("find_guard", token=guard.token))[0]
         return [] if gone and (guard.token, given.text, operator) in audits else None
 
-    def _refusal(self, refusal: Refused, token: str) -> Exception:
-        """What the guard met between being read and being released."""
-        if "released" in refusal.constraint:
-            return ExecutionGuardUnknown(token=token)
-        if "held" in refusal.constraint:
-            return ExecutionGuardHeld(token=token, lease_until=self._guards.get(token).lease_until)
-        if "uncovered" in refusal.constraint:
-            return ExecutionGuardEvidenceMismatch(token=token, found="its window has just passed")
-        return refusal
+
+def decision(standing: Standing, text: str, *, valued: bool) -> Reconciled:
+    """What reconciling by the evidence `text` comes to at this moment; `valued` says that a value goes with it.
+
+    Raise `ExecutionGuardHeld` or `ExecutionGuardEvidenceMismatch`.
+    """
+    given = judged(text, standing)
+    if valued and given.proof is not Proof.RECEIPT:
+        found = "a value goes with a receipt that proves it"
+        raise ExecutionGuardEvidenceMismatch(token=standing.guard.token, found=found)
+    return Reconciled(standing, given, _follows(given, valued=valued))
+
+
+def by_hand(guard: Guard, given: Evidence, *, operator: str, settling: Sequence[Call]) -> tuple[Call, ...]:
+    """The batch that releases a guard by hand, `settling` its entry among it (run.callback-guard.manual)."""
+    lease = {"scope": guard.scope, "execution_id": guard.execution_id, "run_id": guard.attempt, "holder": guard.holder}
+    return (
+        call("require_reconcilable", guard=guard.token, proof=str(given.proof)),
+        audit(guard, given, operator=operator),
+        *settling,
+        call("end_guarded_lease", **lease),
+        call("release_guard", guard=guard.token),
+    )
+
+
+def met(constraint: str, standing: Standing) -> ContextfulError | None:
+    """What the batch met between the guard's being read and released, as the error that says so."""
+    token = standing.guard.token
+    if "released" in constraint:
+        return ExecutionGuardUnknown(token=token)
+    if "held" in constraint:
+        return ExecutionGuardHeld(token=token, lease_until=standing.lease_until)
+    if "uncovered" in constraint:
+        return ExecutionGuardEvidenceMismatch(token=token, found="its window has just passed")
+    return None
 
 
 def audit(guard: Guard, given: Evidence, *, operator: str) -> Call:

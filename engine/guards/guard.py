@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
-from engine.clock import instant
 from engine.guards.rules import CLASSES, WAYS, EvidenceClass, Holder, Kind, Lease, Ways, Window, lease, window
+from engine.instants import instant
 
 OWNER: Final = "owner:"
 LEASE: Final = "lease:"

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib.resources import files
 from typing import Any, Final
 
 from engine.ports import Call, Statement
+from engine.sql.texts import text_of
 
 SCHEMA_VERSION: Final = 4
 """The execution schema this executable supports."""
 
 CATALOG: Final = (
     *("meta", "holders", "owners", "leases", "guards", "runs", "stops", "cursors", "fires", "requests", "meters"),
-    *("snapshots", "chunks"),
+    *("snapshots", "chunks", "operator", "outbox"),
 )
 """The files that hold what a catalog keeps, in the order their tables are created."""
 
@@ -54,8 +54,7 @@ def _statements() -> dict[str, Statement]:
 
 @cache
 def _table(table: str) -> dict[str, Statement]:
-    text = files(__name__).joinpath(f"{table}.sql").read_text(encoding="utf-8")
-    parts = _HEAD.split(text)[1:]
+    parts = _HEAD.split(text_of(table))[1:]
     return {name: _parse(name, body, durable) for name, durable, body in zip(*[iter(parts)] * 3, strict=True)}
 
 
