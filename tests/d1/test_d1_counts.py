@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from d1.binding import Spent
+from engine.export import described
 from tests.pipeline.conftest import shop  # noqa: F401 - the fixture
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from engine.host import Engine
+    from tests.stores import Store
 
 
 def spent(engine: Engine) -> Spent:
@@ -23,7 +25,10 @@ def spent(engine: Engine) -> Spent:
 def cost(engine: Engine, work: Callable[[], object]) -> Spent:
     before = spent(engine)
     work()
-    after = spent(engine)
+    return between(before, spent(engine))
+
+
+def between(before: Spent, after: Spent) -> Spent:
     return Spent(**{name: value - asdict(before)[name] for name, value in asdict(after).items()})
 
 
@@ -73,25 +78,81 @@ def test_a_run_that_lands_one_pull_is_bounded(shop):  # noqa: F811
     assert one.rows_written <= 40
 
 
-@pytest.mark.clause("run.record.history-window")
-def test_a_list_of_runs_reads_what_it_shows_however_many_there_are(store):
-    engine = store.here
-    _many_runs(engine, 2_000)
+def landed(shop, pages: int) -> list[Spent]:  # noqa: F811
+    """What a run of so many pulls had spent when its last pull had landed, and when it was over."""
+    shop.feed.serves(*[[{"id": page}] for page in range(pages)])
+    engine = shop.store.engine()
+    seen: list[Spent] = []
+    shop.fire(shop.table(f"orders{pages}"), engine=engine, look=lambda *_: seen.append(spent(engine)))
+    return [seen[-1], spent(engine)]
 
-    listed: list[object] = []
-    shown = cost(engine, lambda: listed.extend(engine.runs.since(0, ceiling=20)))
-    of_one = cost(engine, lambda: engine.runs.since(0, ceiling=20, pipeline_id="p3"))
 
-    assert len(listed) == 20
-    assert (shown.round_trips, shown.rows_written) == (1, 0)
-    assert shown.rows_read <= 20 * 5
-    assert of_one.rows_read <= 20 * 5
+@pytest.mark.clause("run.own.one-commit-per-run", "run.advance.commit-with-rows")
+def test_a_commit_costs_six_round_trips_whatever_it_lands(shop):  # noqa: F811
+    few, many = (between(*landed(shop, pages)) for pages in (1, 12))
+
+    print(f"a commit: {few}; of twelve pulls: {many}")
+    assert few.round_trips == many.round_trips
+    assert few.statements == many.statements
+    assert few.round_trips <= 6
+    assert few.statements <= 14
+    assert few.rows_written <= 9
+    assert few.rows_read <= 30
+    # Each recorded pull goes with its owner: one row.
+    assert many.rows_written - few.rows_written <= 11
+    assert many.rows_read - few.rows_read <= 11 * 3
+
+
+RUNS: Final = 100_000
+
+
+@pytest.fixture
+def long_used(store: Store) -> Store:
+    """A store with a hundred thousand runs behind it."""
+    _many_runs(store.here, RUNS)
+    return store
+
+
+@pytest.mark.clause("run.record.history-window", "run.record.describe-window")
+def test_a_list_of_runs_reads_what_it_shows_however_many_there_are(long_used):
+    engine, listed = long_used.here, []
+
+    shown = cost(engine, lambda: listed.append(described(engine.runs, pipelines=(), since=None, limit=20)))
+    of_one = cost(engine, lambda: listed.append(described(engine.runs, pipelines=["p3"], since=None, limit=20)))
+    windowed = cost(engine, lambda: listed.append(described(engine.runs, pipelines=(), since="1970-01-01", limit=20)))
+
+    print(f"20 of {RUNS} runs: {shown}; of one pipeline: {of_one}")
+    assert [len(window.runs) for window in listed] == [20, 20, 20]
+    assert all(window.truncated for window in listed)
+    assert [run.run_id for run in listed[0].runs[:2]] == [f"r-{RUNS - 1}", f"r-{RUNS - 2}"]
+    assert listed[1].runs[0].run_id == f"r-{RUNS - 7}"
+    for each in (shown, of_one, windowed):
+        assert (each.round_trips, each.statements, each.rows_written) == (1, 1, 0)
+        assert each.rows_read <= 21 * 5
+
+
+@pytest.mark.clause("run.record.orphan-reap")
+def test_an_engine_opens_and_works_at_the_same_cost_however_many_runs_there_are(store):
+    def worked(scope: str) -> tuple[Spent, Spent]:
+        with store.engine() as engine:
+            opened = spent(engine)
+            with engine.open(scope, plan="p") as execution:
+                execution.step("one", lambda _: 1)
+            return opened, spent(engine)
+
+    worked("before")
+    early = worked("early")
+    _many_runs(store.here, RUNS)
+    late = worked("late")
+
+    print(f"an engine opens beside {RUNS} runs: {late[0]}; and takes a step in a scope: {late[1]}")
+    assert late == early
 
 
 def _many_runs(engine: Engine, count: int) -> None:
-    text = """INSERT INTO runs (run_id, pipeline_id, status, started_at, record, appended)
+    text = """WITH RECURSIVE n(value) AS (SELECT 0 UNION ALL SELECT value + 1 FROM n WHERE value < ?1 - 1)
+      INSERT INTO runs (run_id, pipeline_id, status, started_at, record, appended)
       SELECT 'r-' || n.value, 'p' || (n.value % 10), 'success', n.value,
              json_object('run_id', 'r-' || n.value, 'status', 'success', 'started_at', n.value), 1
-        FROM json_each(?1) AS n"""
-    numbers = "[" + ",".join(map(str, range(count))) + "]"
-    engine.profile.database.binding.batch([{"sql": text, "params": [numbers]}], intent="write")  # type: ignore[attr-defined]
+        FROM n"""
+    engine.profile.database.binding.batch([{"sql": text, "params": [count]}], intent="write")  # type: ignore[attr-defined]
