@@ -6,6 +6,7 @@ from engine.cli import output, session
 from engine.cli.options import Json, ManifestPath, PipelineId, TableName
 from engine.cli.parsing import Misuse, Option
 from engine.cli.pipeline_run import SHOWN, SiteId, SiteIdEnv, Wait
+from engine.errors import described
 
 if TYPE_CHECKING:
     from engine.pipeline.backfill import Backfilled, Chunked, Course
@@ -210,5 +211,5 @@ def _window(chunk: "Chunked") -> dict[str, Any]:
         "failed": chunk.failed,
         "rows": chunk.rows,
         "run": run and {name: run[name] for name in SHOWN},
-        "error": output.facts(chunk.refusal) if chunk.refusal else None,
+        "error": described(chunk.refusal) if chunk.refusal else None,
     }

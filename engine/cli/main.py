@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from engine.cli import commands, output
 from engine.cli.confirm import Declined
 from engine.cli.parsing import truth
-from engine.errors import Canceled, ContextfulError
+from engine.errors import Canceled, ContextfulError, described
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,10 +50,10 @@ def _ran(arguments: list[str]) -> int:
     except Declined:
         return 1
     except ContextfulError as error:
-        return _refuse(output.refused(error), output.facts(error), code=error.exit_code, json=json)
+        return _refuse(output.refused(error), described(error), code=error.exit_code, json=json)
     except KeyboardInterrupt:
         stop = Canceled("interrupted", remedy="what was recorded stays: the same command goes on from there")
-        return _refuse(output.refused(stop), output.facts(stop), code=stop.exit_code, json=json)
+        return _refuse(output.refused(stop), described(stop), code=stop.exit_code, json=json)
     except Exception as defect:  # the last line of defense: a defect is named, never thrown at a user
         return _defective(defect, json=json)
 

@@ -6,8 +6,6 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from engine.clock import instant
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -55,14 +53,6 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 def refused(error: ContextfulError) -> str:
     """Return an error as standard error shows it: its name, its sentence, the next step."""
     return f"{type(error).__name__}: {error}"
-
-
-def facts(error: ContextfulError) -> dict[str, Any]:
-    """Return an error as JSON shows it: name, tag, message and the facts it carries, instants as text."""
-    told = {name: instant(value) if name.endswith(("_until", "_at")) else value for name, value in error.facts.items()}
-    return {"name": type(error).__name__, "tag": str(error.tag), "message": str(error), "remedy": error.remedy} | {
-        name: value for name, value in told.items() if name not in {"name", "tag", "message"}
-    }
 
 
 def counted(count: int, thing: str) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 from engine.cli import output, session
 from engine.cli.options import Json, ManifestPath, PipelineId, TableName, duration_ms
 from engine.cli.parsing import Misuse, Option
+from engine.errors import described
 
 RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 SHOWN: Final = (
@@ -84,5 +85,5 @@ def told(fired: Any) -> dict[str, Any]:
     projections = (run.projection() for run in fired.runs)
     runs = [{name: shown[name] for name in SHOWN} for shown in projections]
     document = {"fire_id": fired.outcome.fire_id, "state": str(fired.outcome.state), "runs": runs}
-    refusals = [output.facts(refusal) for refusal in fired.outcome.refusals]
+    refusals = [described(refusal) for refusal in fired.outcome.refusals]
     return document | ({"error": refusals[0], "refusals": refusals} if refusals else {})

@@ -8,7 +8,7 @@ verb, 2 for bad usage, manifest or environment, 75 where nothing is wrong but no
 from __future__ import annotations
 
 from engine.errors.backfills import BackfillNeedsIncremental, BackfillStepsExceeded, BackfillWindowUnusable
-from engine.errors.base import BAD_USAGE, CANCELED, NOT_NOW, ContextfulError, NamedError, named
+from engine.errors.base import BAD_USAGE, CANCELED, NOT_NOW, ContextfulError, NamedError, described, named
 from engine.errors.declaration import (
     CapabilityUnwired,
     ConfirmationNeeded,
@@ -86,6 +86,7 @@ from engine.errors.sources import (
     JournalRedactionConflict,
     LatenessUnmeasurable,
     LateType,
+    PrimaryKeyMissing,
     ReadRefused,
     RunCheckpointIdTooLong,
     RunStagedBytesExceeded,
@@ -197,6 +198,7 @@ __all__ = [
     "Permanent",
     "PipelineUnknown",
     "PositionSpelling",
+    "PrimaryKeyMissing",
     "RateLimited",
     "ReadRefused",
     "Refused",
@@ -231,5 +233,6 @@ __all__ = [
     "UnknownConnector",
     "ValueUnsupported",
     "Waiting",
+    "described",
     "named",
 ]

@@ -78,6 +78,14 @@ class NamedError(ContextfulError):
         return {name: getattr(self, name) for name in self._declared}
 
 
+def described(error: ContextfulError) -> dict[str, Any]:
+    """An error as JSON shows it everywhere: name, tag, message and the facts it carries, instants as text."""
+    told = {name: _shown(name, value) for name, value in error.facts.items()}
+    return {"name": type(error).__name__, "tag": str(error.tag), "message": str(error), "remedy": error.remedy} | {
+        name: value for name, value in told.items() if name not in {"name", "tag", "message"}
+    }
+
+
 @dataclass_transform(kw_only_default=True, eq_default=False)
 def named(cls: type[E]) -> type[E]:
     """Make a class of declared facts an error: keyword-only fields, told apart by identity as exceptions are.

@@ -60,11 +60,17 @@ class ExecutionGuardEvidenceMismatch(NamedError, Permanent):
 
 @named
 class ExecutionGuardUnknown(NamedError, Permanent):
-    """No guard stands under the token."""
+    """No guard stands under the token; `released` says by whom and with what it was reconciled, where it was."""
 
     token: str
+    released: str | None = None
     says = "no guard {token} stands"
     remedy = "contextful storage guard lists those that do; it may have been released already"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.released:
+            self.remedy = f"it was reconciled: {self.released}"
 
 
 @named

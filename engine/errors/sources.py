@@ -118,6 +118,17 @@ class StoreSchemaIncompatible(NamedError, SchemaIncompatible):
 
 
 @named
+class PrimaryKeyMissing(NamedError, SchemaIncompatible):
+    """No row of a table has ever had a value in a declared key column: reads would take different rows for one."""
+
+    table: str
+    column: str
+    columns: str
+    says = "{table} declares {column!r} in its primary_key, and no row has a value there; it has {columns}"
+    remedy = "name the columns that tell its rows apart in primary_key, as the source spells them"
+
+
+@named
 class ColumnNameRefused(NamedError, SchemaIncompatible):
     """A column's name cannot stand in a table: empty, injected, or told from another by case alone."""
 
