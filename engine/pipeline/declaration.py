@@ -134,13 +134,35 @@ class Pipeline:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where effects go. `dedup_window_ms` is how long it honours a key, None when it declares none."""
+    """Where effects and publications go.
+
+    `dedup_window_ms` is how long it honours a key, None when it declares none. `headers` and `timeout_ms` are for
+    publications, whose requests the engine makes itself.
+    """
 
     name: str
     url: str
     idempotency_header: str = "Idempotency-Key"
     dedup_window_ms: int | None = None
     refusals: tuple[int, ...] = ()
+    headers: dict[str, str] = field(default_factory=dict)
+    timeout_ms: int = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """What is published where: the new rows of `table`, or the answer of `statement`, `batch` rows a request.
+
+    `content_hash` is the plan reference of its executions: it covers what is published and to which destination.
+    """
+
+    name: str
+    destination: str
+    content_hash: str
+    table: str | None = None
+    statement: str | None = None
+    batch: int = 100
+    schedule: Schedule = field(default_factory=Schedule)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,4 +176,5 @@ class Manifest:
     site_id_env: str | None
     pipelines: tuple[Pipeline, ...]
     destinations: tuple[Destination, ...] = ()
+    exports: tuple[Export, ...] = ()
     secret_names: frozenset[str] = frozenset()

@@ -16,7 +16,8 @@ from engine.pipeline.manifest.rules import broken
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-_LISTS: Final = {"pipeline": "[[pipeline]]", "table": "[[pipeline.table]]", "destination": "[[destination]]"}
+_LISTS: Final = {"pipeline": "[[pipeline]]", "table": "[[pipeline.table]]", "destination": "[[destination]]",
+                "export": "[[export]]"}  # fmt: skip
 
 
 @dataclass(slots=True)

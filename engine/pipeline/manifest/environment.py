@@ -58,7 +58,8 @@ def _named(manifest: Manifest) -> Iterator[tuple[str, str]]:
             if isinstance(table.source, PythonSource):
                 yield from ((f"{owner}secrets", name) for name in table.source.secrets)
     for destination in manifest.destinations:
-        yield from _placed({"url": destination.url}, f'destination "{destination.name}": ')
+        texts = {"url": destination.url, "headers": destination.headers}
+        yield from _placed(texts, f'destination "{destination.name}": ')
 
 
 def _texts(source: HttpSource | SqlSource) -> dict[str, Any]:

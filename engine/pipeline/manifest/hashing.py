@@ -29,6 +29,15 @@ def hashed(table: Table) -> Table:
     return replace(table, content_hash=domain_hash("contextful.table", canonical_json(_present(declared))))
 
 
+def export_hash(*, destination: str, table: str | None, statement: str | None) -> str:
+    """The plan reference of an export: what it publishes, and to whom.
+
+    Left out is what moves without changing which rows go where: batch and retry, and how the destination is reached.
+    """
+    declared = {"destination": destination, "table": table, "statement": statement}
+    return domain_hash("contextful.export", canonical_json(_present(declared)))
+
+
 def _kind(source: Source) -> str:
     if isinstance(source, HttpSource):
         return "http"

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 KINDS: Final = ("http", "file", "sql", "python")
-LATER_TABLES: Final = ("job", "dataset", "export")
+LATER_TABLES: Final = ("job", "dataset")
 
 _BOUNDS: Final = frozenset({"since_param", "until_param"})
 _DAY_MS: Final = UNIT_MS["d"]
@@ -44,6 +44,7 @@ _DOTTED: Final = matching(
 )
 _TOKEN: Final = "[A-Za-z0-9!#$%&'*+.^_`|~-]+"  # noqa: S105 - the grammar of a header's name
 _ENTRY: Final = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
+_SELECT: Final = matching(r"(?s:.*\S.*)", "one SELECT")
 _URL: Final = matching(r"\S+", "an http or https URL without spaces")
 
 
@@ -54,6 +55,7 @@ def document() -> SchemaValidator:
         "project": needed(_project()),
         "pipeline": _tables(cs.dict_schema()),
         "destination": _tables(_destination()),
+        "export": _tables(_export()),
     }
     return SchemaValidator(_table({**fields, **later}, known=fields))
 
@@ -103,6 +105,19 @@ def _destination() -> cs.CoreSchema:
         "idempotency_header": matching(_TOKEN, "the name of a header"),
         "dedup_window": duration(least_ms=1),
         "refusals": several(cs.int_schema(ge=400, le=599), "a list of HTTP statuses from 400 to 599"),
+        "headers": _headers(),
+        "timeout": duration(least_ms=1),
+    })  # fmt: skip
+
+
+def _export() -> cs.CoreSchema:
+    return _table({
+        "name": needed(_id()),
+        "destination": needed(leaf(cs.str_schema(), "the name of a destination")),
+        "table": leaf(cs.str_schema(), "the name of a table"),
+        "statement": _SELECT,
+        "batch": whole(1, 10_000),
+        "retry": _retry(),
     })  # fmt: skip
 
 
@@ -126,23 +141,27 @@ def _source_keys(kind: str | None) -> dict[str, cs.CoreSchema]:
 
 
 def _http() -> dict[str, cs.CoreSchema]:
-    header = leaf(cs.str_schema(pattern=r"^[^\x00-\x08\x0a-\x1f\x7f]*$"), "a text of one line")
     return {
         "url": _URL,
         "records": _DOTTED,
         "paginate": _paginate(),
         "method": one_of("GET", "POST"),
-        "headers": _named(key_matching(_TOKEN, "the name of a header"), header),
+        "headers": _headers(),
         "params": _named(key_matching(r"[^\x00-\x1f]+", "the name of a request parameter"), param()),
         "body": body(),
         "timeout": duration(least_ms=1),
     }
 
 
+def _headers() -> cs.CoreSchema:
+    header = leaf(cs.str_schema(pattern=r"^[^\x00-\x08\x0a-\x1f\x7f]*$"), "a text of one line")
+    return _named(key_matching(_TOKEN, "the name of a header"), header)
+
+
 def _sql() -> dict[str, cs.CoreSchema]:
     return {
         "dsn": matching(r"\S+", DSN),
-        "query": matching(r"(?s:.*\S.*)", "one SELECT"),
+        "query": _SELECT,
         "from": matching(
             r"[^\s.\x00-\x1f][^.\x00-\x1f]*(?:\.[^.\x00-\x1f]+){0,2}", "a table or view as the database spells it"
         ),

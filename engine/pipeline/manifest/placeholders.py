@@ -47,6 +47,6 @@ def misplaced(document: Mapping[str, Any]) -> Iterator[Problem]:
 def _takes_placeholders(loc: Loc) -> bool:
     keys = tuple(part for part in loc if isinstance(part, str))
     if keys[:1] == ("destination",):
-        return keys[1:] == ("url",)
+        return keys[1:] == ("url",) or keys[1:2] == ("headers",)
     own = keys[2:] if keys[:2] in {("pipeline", "source"), ("pipeline", "table")} else ()
     return own in _TEXT_KEYS or own[:1] in _TABLE_KEYS

@@ -86,6 +86,6 @@ def _unreadable(path: Path, problem: str) -> ManifestInvalid:
 def _unretryable(document: Mapping[str, Any], path: Path) -> Iterator[RunRetryTagUnretryable]:
     for loc, tag in leaves(document):
         keys = [part for part in loc if isinstance(part, str)]
-        named = keys[:1] == ["pipeline"] and keys[2:] == ["retry", "retry_on"] and isinstance(tag, str)
-        if named and tag not in RETRYABLE:
+        named = keys[-2:] == ["retry", "retry_on"] and (keys[0], len(keys)) in {("pipeline", 4), ("export", 3)}
+        if named and isinstance(tag, str) and tag not in RETRYABLE:
             yield RunRetryTagUnretryable(found=tag, place=f"{path}: {key_path(loc, document)}")

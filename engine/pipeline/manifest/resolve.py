@@ -8,6 +8,7 @@ from engine.meters import Quota
 from engine.pipeline.declaration import (
     Column,
     Destination,
+    Export,
     FileSource,
     HttpSource,
     Manifest,
@@ -18,7 +19,7 @@ from engine.pipeline.declaration import (
     SqlSource,
     Table,
 )  # fmt: skip
-from engine.pipeline.manifest.hashing import hashed
+from engine.pipeline.manifest.hashing import export_hash, hashed
 from engine.pipeline.manifest.merge import merged
 from engine.pipeline.manifest.placeholders import names_in
 from engine.shapes import FailureTag, Schedule, WriteMode
@@ -39,6 +40,7 @@ def manifest(document: Mapping[str, Any], path: Path) -> Manifest:
         site_id_env=project.get("site_id_env"),
         pipelines=tuple(_pipeline(declared, path.parent) for declared in document["pipeline"]),
         destinations=tuple(_destination(declared) for declared in document.get("destination", ())),
+        exports=tuple(_export(declared) for declared in document.get("export", ())),
         secret_names=names_in(document) | _declared_secrets(document),
     )
 
@@ -130,4 +132,19 @@ def _destination(declared: Mapping[str, Any]) -> Destination:
         idempotency_header=declared.get("idempotency_header", "Idempotency-Key"),
         dedup_window_ms=declared.get("dedup_window"),
         refusals=tuple(declared.get("refusals", ())),
+        headers=declared.get("headers", {}),
+        timeout_ms=declared.get("timeout", 30_000),
+    )
+
+
+def _export(declared: Mapping[str, Any]) -> Export:
+    published = {key: declared.get(key) for key in ("table", "statement")}
+    return Export(
+        name=declared["name"],
+        destination=declared["destination"],
+        content_hash=export_hash(destination=declared["destination"], **published),
+        table=declared.get("table"),
+        statement=declared.get("statement"),
+        batch=declared.get("batch", 100),
+        schedule=_schedule(declared.get("retry", {})),
     )

@@ -14,6 +14,7 @@ from engine.pipeline.declaration import PEPPER
 from engine.pipeline.manifest.leaves import DSN, is_dsn, is_url
 from engine.pipeline.manifest.merge import merged
 from engine.pipeline.manifest.problems import MISSING, Loc, Problem, shown
+from engine.pipeline.manifest.publishing import key_headers, misdirected
 
 INJECTED: Final = ("_ingested_at", "_run_id", "_site_id", "_commit_seq", "_row_seq")
 _CLASSES: Final = ("drop", "null", "hash")
@@ -35,6 +36,13 @@ def broken(document: Table, environ: Mapping[str, str]) -> Iterator[Problem]:
     yield from _repeated(((*loc, "name"), destination.get("name")) for loc, destination in destinations)
     for loc, destination in destinations:
         yield from _absolute(destination.get("url"), (*loc, "url"))
+        headers = [name for name in _mapping(destination.get("headers")) if isinstance(name, str)]
+        yield from _repeated(((*loc, "headers", name), name) for name in headers)
+        yield from key_headers(loc, destination, headers)
+    exports = list(_tables(document, "export", ()))
+    yield from _repeated(((*loc, "name"), export.get("name")) for loc, export in exports)
+    named = [destination.get("name") for _, destination in destinations]
+    yield from misdirected(exports, destinations=named, tables=[table.get("name") for _, table, _ in tables])
     for loc, table, pipeline in tables:
         yield from _columns(loc, table, environ)
         yield from _paged_by(loc, table, pipeline)

@@ -18,6 +18,7 @@ KEYS = (
     "project name site_id root pipeline id source kind url records paginate by field param start headers params",
     "method timeout retry attempts factor retry_on table primary_key write_mode incremental since_param",
     "body page columns type class destination dedup_window refusals path format entry job [key]",
+    "export statement batch idempotency_header",
 )
 
 WORDS = [
@@ -58,6 +59,7 @@ shaped = st.fixed_dictionaries(
             max_size=2,
         ),
         "destination": st.lists(st.one_of(sources, values), max_size=2),
+        "export": st.lists(st.one_of(sources, values), max_size=2),
     },
 )
 

@@ -56,6 +56,20 @@ kind = "http"
 url = "https://pay.example.com/${ACCOUNT}"
 dedup_window = "24h"
 refusals = [503]
+headers = { Authorization = "Bearer ${PAY_TOKEN}" }
+timeout = "5s"
+
+[[export]]
+name = "new-users"
+destination = "payments"
+table = "users"
+batch = 7
+retry = { attempts = 2 }
+
+[[export]]
+name = "totals"
+destination = "payments"
+statement = "SELECT COUNT(*) AS n FROM users"
 """
 
 
@@ -113,10 +127,33 @@ def test_the_rest_of_the_manifest_resolves(tmp_path):
     assert (manifest.project, manifest.site_id, manifest.site_id_env) == ("shop", "laptop", None)
     assert manifest.path == tmp_path / "contextful.toml"
     assert manifest.root == tmp_path / ".contextful"
-    assert manifest.secret_names == {"API_TOKEN", "USER_TOKEN", "ACCOUNT"}
+    assert manifest.secret_names == {"API_TOKEN", "USER_TOKEN", "ACCOUNT", "PAY_TOKEN"}
     (destination,) = manifest.destinations
     assert (destination.idempotency_header, destination.dedup_window_ms) == ("Idempotency-Key", 86_400_000)
-    assert destination.refusals == (503,)
+    assert (destination.refusals, destination.timeout_ms) == ((503,), 5_000)
+    assert destination.headers == {"Authorization": "Bearer ${PAY_TOKEN}"}
+
+
+def test_the_exports_of_a_manifest_resolve(tmp_path):
+    users, totals = loaded(tmp_path, SURFACE).exports
+
+    assert (users.name, users.destination, users.table, users.statement) == ("new-users", "payments", "users", None)
+    assert (users.batch, users.schedule.attempts) == (7, 2)
+    assert (totals.table, totals.statement) == (None, "SELECT COUNT(*) AS n FROM users")
+    assert (totals.batch, totals.schedule.attempts) == (100, 5)
+
+
+@pytest.mark.clause("run.journal.plan-pin")
+def test_an_exports_plan_changes_with_what_is_published_and_to_whom_alone(tmp_path):
+    plan = loaded(tmp_path, SURFACE).exports[0].content_hash
+
+    same = loaded(tmp_path, SURFACE.replace("batch = 7", "batch = 8").replace("attempts = 2", "attempts = 3"))
+    other = loaded(tmp_path, SURFACE.replace('table = "users"\n', 'statement = "FROM users"\n'))
+    away = SURFACE + '[[destination]]\nname = "b"\nkind = "http"\nurl = "https://b.example.com"\n'
+    elsewhere = loaded(tmp_path, away.replace('destination = "payments"', 'destination = "b"'))
+
+    assert same.exports[0].content_hash == plan
+    assert len({plan, other.exports[0].content_hash, elsewhere.exports[0].content_hash}) == 3
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ GOOD = PROJECT + PIPELINE + SOURCE + TABLE
 AT = 'pipeline[0] "issues".'
 IN_SOURCE = AT + "source."
 IN_TABLE = AT + 'table[0] "issues".'
+IN_EXPORT = 'export[0] "out".'
 
 
 def source(line: str) -> str:
@@ -38,6 +39,10 @@ def destination(lines: str) -> str:
     return GOOD + '[[destination]]\nname = "pay"\nkind = "http"\nurl = "https://pay.example.com"\n' + lines + "\n"
 
 
+def export(lines: str) -> str:
+    return destination('[[export]]\nname = "out"\ndestination = "pay"\n' + lines)
+
+
 BAD = {
     "no project": (PIPELINE + SOURCE + TABLE, "project", "nothing", "a table"),
     "no project name": ("[project]\n" + PIPELINE + SOURCE + TABLE, "project.name", "nothing", "64 letters"),
@@ -47,10 +52,10 @@ BAD = {
     "root": (GOOD.replace('"shop"\n', '"shop"\nroot = ""\n'), "project.root", '""', "a folder"),
     "root placeholder": (GOOD.replace('"shop"\n', '"shop"\nroot = "${HOME}"\n'),
         "project.root", "HOME", "only in url"),
-    "unknown table": (GOOD + "[pipelines]\n", "pipelines", 'mean "pipeline"', "destination, pipeline, project"),
+    "unknown table": (GOOD + "[pipelines]\n", "pipelines", 'mean "pipeline"', "destination, export, pipeline, project"),
     "jobs": (GOOD + '[[job]]\nname = "j"\n', "job", "a list", "not supported by this release"),
     "datasets": (GOOD + '[[dataset]]\nname = "j"\n', "dataset", "a list", "not supported by this release"),
-    "exports": (GOOD + '[[export]]\nname = "j"\n', "export", "a list", "not supported by this release"),
+    "one export": (GOOD + '[export]\nname = "j"\n', "export", "a table", "[[export]]"),
     "one pipeline table": (PROJECT + '[pipeline]\nid = "a"\n', "pipeline", "a table", "[[pipeline]]"),
     "pipeline id": (GOOD.replace('id = "issues"', 'id = ".."'), 'pipeline[0] "..".id', '".."', "first a letter"),
     "pipeline id's type": (GOOD.replace('id = "issues"', "id = 7"), "pipeline[0].id", "7", "1 to 128"),
@@ -215,6 +220,37 @@ BAD = {
         'destination[0] "pay".refusals', "a list", "400 to 599"),
     "destination's header": (destination('idempotency_header = "a b"'),
         'destination[0] "pay".idempotency_header', "a b", "header"),
+    "destination's headers": (destination("headers = { A = 5 }"),
+        'destination[0] "pay".headers.A', "5", "a text of one line"),
+    "destination's header twice": (destination('headers = { A = "x", a = "y" }'),
+        'destination[0] "pay".headers.a', '"a" again', '"A"'),
+    "destination's header of the key": (destination('headers = { idempotency-key = "x" }'),
+        'destination[0] "pay".headers.idempotency-key', '"idempotency-key"', "carries the key"),
+    "destination's own header of the key": (destination('idempotency_header = "X-Key"\nheaders = { x-key = "x" }'),
+        'destination[0] "pay".headers.x-key', '"x-key"', "carries the key"),
+    "destination's timeout": (destination('timeout = "0s"'), 'destination[0] "pay".timeout', '"0s"', "above zero"),
+    "no export name": (export('table = "issues"').replace('name = "out"', ""), "export[0].name", "nothing", "1 to 128"),
+    "export's name": (export('table = "issues"').replace('"out"', '"-"'),
+        'export[0] "-".name', '"-"', "first a letter"),
+    "same export": (export('table = "issues"\n[[export]]\nname = "OUT"\ndestination = "pay"\ntable = "issues"'),
+        'export[1] "OUT".name', '"OUT" again', "more than case"),
+    "no destination": (export('table = "issues"').replace('destination = "pay"', ""),
+        IN_EXPORT + "destination", "nothing", "the name of a destination"),
+    "another destination": (export('table = "issues"').replace('destination = "pay"', 'destination = "payments"'),
+        IN_EXPORT + "destination", '"payments"', 'a destination of this manifest: "pay"'),
+    "nothing exported": (export(""), IN_EXPORT + "table", "neither table nor statement", "a table, or a SELECT"),
+    "two things exported": (export('table = "issues"\nstatement = "SELECT 1"'),
+        IN_EXPORT + "statement", "table and statement", "one of the two"),
+    "another table": (export('table = "issue"'), IN_EXPORT + "table", '"issue"', 'a table of this manifest: "issues"'),
+    "empty statement": (export('statement = " "'), IN_EXPORT + "statement", '" "', "one SELECT"),
+    "secret in a statement": (export('statement = "SELECT \'${TOKEN}\'"'),
+        IN_EXPORT + "statement", "TOKEN", "only in url"),
+    "export's batch": (export('table = "issues"\nbatch = 0'), IN_EXPORT + "batch", "0", "from 1 to 10000"),
+    "export's long batch": (export('table = "issues"\nbatch = 10001'),
+        IN_EXPORT + "batch", "10001", "from 1 to 10000"),
+    "export's retry": (export('table = "issues"\nretry = { attempts = 0 }'),
+        IN_EXPORT + "retry.attempts", "0", "from 1"),
+    "export's key": (export('table = "issues"\nwindow = 1'), IN_EXPORT + "window", "unknown", "statement"),
     "destination's key": (destination("window = 1"), 'destination[0] "pay".window', "unknown", "dedup_window"),
 }  # fmt: skip
 
@@ -260,6 +296,17 @@ def test_all_mistakes_of_a_file_are_told_at_once(tmp_path):
         "project.name", 'destination[0] "a".kind', 'destination[0] "a".url', IN_TABLE + "primary_key",
         IN_TABLE + "incremental", IN_SOURCE + "url",
     ])  # fmt: skip
+
+
+@pytest.mark.clause("run.retry.unretryable-tag")
+def test_a_tag_that_no_schedule_retries_is_refused_in_an_export(tmp_path):
+    path = tmp_path / "contextful.toml"
+    path.write_text(export('table = "issues"\nretry = { retry_on = ["Permanent"] }'), encoding="utf-8")
+
+    with pytest.raises(RunRetryTagUnretryable, match=r"retry\.retry_on\[0\]") as refused:
+        load(path, {})
+
+    assert refused.value.found == "Permanent"
 
 
 @pytest.mark.clause("run.retry.unretryable-tag")

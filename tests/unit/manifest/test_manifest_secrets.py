@@ -38,6 +38,7 @@ name = "b"
 name = "pay"
 kind = "http"
 url = "https://pay/${ACCOUNT}"
+headers = { Authorization = "Bearer ${PAY_TOKEN}" }
 """
 
 
@@ -56,13 +57,14 @@ def test_every_missing_secret_is_told_at_once_with_its_place(manifest):
     assert refused.value.also == (
         ("PASSWORD", 'pipeline "two", table "b": body.login.password'),
         ("ACCOUNT", 'destination "pay": url'),
+        ("PAY_TOKEN", 'destination "pay": headers.Authorization'),
     )
-    assert str(refused.value).endswith("set the variables TOKEN, PASSWORD, ACCOUNT")
+    assert str(refused.value).endswith("set the variables TOKEN, PASSWORD, ACCOUNT, PAY_TOKEN")
     assert refused.value.exit_code == 2
 
 
 def test_missing_secrets_are_listed_without_an_error(manifest):
-    assert missing_secrets(manifest, {"TOKEN": "t", "PASSWORD": "p", "ACCOUNT": "a"}) == (
+    assert missing_secrets(manifest, {"TOKEN": "t", "PASSWORD": "p", "ACCOUNT": "a", "PAY_TOKEN": "t"}) == (
         ("HOST", 'pipeline "one", table "a": url'),
     )
 

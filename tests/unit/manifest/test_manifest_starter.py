@@ -32,7 +32,7 @@ def test_a_starter_names_every_key_of_the_grammar(tmp_path):
         "name", "site_id", "site_id_env", "root", "primary_key", "write_mode", "incremental", "allowed_lateness",
         "skip_unchanged", "columns", "idempotency_header", "dedup_window", "refusals", "attempts", "base_ms", "factor",
         "max_delay_ms", "jitter_ms", "backoff", "retry_on", "type", "class", "field", "param", "start", "size_param",
-        "size", "limit_param", "limit", "every",
+        "size", "limit_param", "limit", "every", "destination", "table", "statement", "batch",
     }  # fmt: skip
     assert [key for key in sorted(keys) if f"{key} = " not in text] == []
 
@@ -51,6 +51,7 @@ def test_every_commented_line_of_the_starter_is_right_when_uncommented(tmp_path)
 
     assert loaded.secret_names == {"API_TOKEN"}
     assert loaded.destinations[0].refusals == (503,)
+    assert [(export.name, export.table, export.batch) for export in loaded.exports] == [("new-issues", "issues", 100)]
 
 
 def test_the_example_brings_its_own_rows(tmp_path):
