@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from engine import cursors
 from engine.corpus.commit import Terms, commit
 from engine.corpus.marker import Committer
-from engine.errors import CommitOvertaken, RunCheckpointIdTooLong, RunStagedBytesExceeded
+from engine.errors import CommitOvertaken, PrimaryKeyMissing, RunCheckpointIdTooLong, RunStagedBytesExceeded
 from engine.pipeline.checkpoints import due, position_addressed
 from engine.pipeline.reconcile import caching, own_commits
 from engine.shapes import WriteMode
@@ -115,12 +115,21 @@ class Publication:
         self.engine.owners.checkpoint(self.held.attempt, landed=marker.by.pulls, also=(cached,))
         self.stage.landed(marker.schema)
 
+    def _refuse_keyless_rows(self) -> None:
+        """Raise `PrimaryKeyMissing` where a key column is in no row that is committed or staged."""
+        names = dict.fromkeys((*(self.base.schema.names if self.base else ()), *self.stage.schema.names))
+        for column in self.table.primary_key if self.stage.rows else ():
+            if column not in names:
+                known = ", ".join(names) or "no column"
+                raise PrimaryKeyMissing(table=self.table.name, column=column, columns=known)
+
     def _refuse_long_id(self) -> None:
         following = self._commit_id(self._commits + 1)
         if len(following) > ID_LIMIT:
             raise RunCheckpointIdTooLong(run_id=self.held.attempt.run_id, next_id=following, limit=ID_LIMIT)
 
     def _commit(self, terms: Terms) -> Marker:
+        self._refuse_keyless_rows()
         done = commit(
             self.engine.profile.objects,
             terms,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from engine import cursors, lateness
 from engine.corpus.marker import require_whole
@@ -20,6 +20,7 @@ from engine.errors import (
     Canceled,
     ContextfulError,
     ExecutionSuperseded,
+    PrimaryKeyMissing,
     RunCheckpointIdTooLong,
     RunStagedBytesExceeded,
     SchemaIncompatible,
@@ -59,6 +60,10 @@ class Watcher(Protocol):
 
     def closed(self, run: RunRow) -> None:
         """A run has ended, well or not."""
+
+
+FINAL: Final = (RunStagedBytesExceeded, RunCheckpointIdTooLong, PrimaryKeyMissing)
+"""What the recorded pulls of an execution meet again on every replay."""
 
 
 @dataclass(slots=True)
@@ -238,7 +243,7 @@ class TableRun:
         status = RunStatus.CANCELED if isinstance(failure, Canceled) else RunStatus.FAILED
         row = replace(held.ended(status, failure=failure), **self._counts(walk, progress), **publication.landed)
         # A recorded pull that the schema or the limits refuse is refused again on every replay.
-        done_for = progress.staging_failed or isinstance(failure, RunStagedBytesExceeded | RunCheckpointIdTooLong)
+        done_for = progress.staging_failed or isinstance(failure, FINAL)
         if not isinstance(failure, ExecutionSuperseded) and (done_for or not self._wrote(publication, progress)):
             held.retire(row)
         else:
