@@ -6,7 +6,6 @@ A profile opens one without knowing its technology; both are told apart by the g
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final, Protocol
 
 from engine.errors import StorageCapabilityMissing
@@ -43,6 +42,8 @@ class OpenBucket(Protocol):
 
 def open_bucket(name: str, cache: Path, *, environ: Mapping[str, str]) -> Bucket:
     """Open the bucket `name`. Raise `StorageCapabilityMissing` for an unknown one."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 - 20 ms that only a bucket need pay
+
     known = {point.name: point for point in entry_points(group=GROUP)}
     if name not in known:
         missing = f"{CHOSEN} is {name!r}; known: {', '.join(sorted(known))}"

@@ -57,7 +57,10 @@ _TRACES: Final = (
 )
 """Patterns of which every shape fits one. Each begins with a literal, its first character as rare as can be: RE2 then
 jumps from one such character to the next, many times faster than it reads a page for an alternation. They are short
-and loose because each page compiles them anew."""
+and loose because each page compiles them anew, and mean the same to RE2 and to `re`."""
+
+_SMALL: Final = 16_384
+"""Bytes of text that `re` has looked through before Arrow's search is set up, let alone imported, which takes 40 ms."""
 
 _COMMON: Final = ' etaoinsrhldcumpfgwybvk",.0123456789-_:/{}[]ESTAIRNOLCDMP'
 
@@ -266,10 +269,12 @@ def _text_columns(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.Array[Any]]]:
 
 def _occurring(traces: tuple[str, ...], columns: list[pa.Array[Any]]) -> list[str]:
     """Which of the `traces` occur anywhere in the columns' joined buffers; a trace across two cells only costs time."""
+    joined = b"\n".join(map(_data, columns))
+    if len(joined) <= _SMALL:
+        return [trace for trace in traces if re.search(trace.encode(), joined)]
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.compute as pc  # noqa: PLC0415
 
-    joined = b"\n".join(map(_data, columns))
     ends = pa.py_buffer(b"".join(at.to_bytes(8, "little") for at in (0, len(joined))))
     page = pa.Array.from_buffers(pa.large_string(), 1, [None, ends, pa.py_buffer(joined)])
     return [trace for trace in traces if pc.match_substring_regex(page, trace)[0].as_py()]

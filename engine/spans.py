@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from importlib.metadata import entry_points
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
@@ -83,6 +82,8 @@ def configured(environ: Mapping[str, str]) -> None:
     names = environ.get("OTEL_TRACES_EXPORTER", "otlp" if any(map(environ.get, _ENDPOINTS)) else "none").split(",")
     if names == ["none"] or _API in sys.modules or find_spec("opentelemetry") is None:
         return
+    from importlib.metadata import entry_points  # noqa: PLC0415 - 20 ms that only an exporter need pay
+
     points = [point for point in entry_points(group="opentelemetry_traces_exporter") if point.name in names]
     if not points:
         return

@@ -9,11 +9,6 @@ from engine.guards.admission import SqlAdmission
 from engine.local.blobs import SqliteBlobs
 from engine.local.folder import FolderObjects
 from engine.local.sqlite import SqliteDatabase
-from engine.local.tree.admission import TreeAdmission
-from engine.local.tree.awakeables import TreeAwakeables
-from engine.local.tree.blobs import TreeBlobs
-from engine.local.tree.journal import TreeJournal
-from engine.local.tree.tree import Tree
 from engine.profile import Profile
 from engine.sealed import sealed_journal, sealed_objects
 from engine.sql import APART, TABLES
@@ -47,6 +42,13 @@ def sqlite(root: Path, *, clock: Clock, environ: Mapping[str, str]) -> Profile:
 
 def file(root: Path, *, clock: Clock, environ: Mapping[str, str]) -> Profile:
     """Open the profile of plain files: owners and runs in `catalog.sqlite`, recorded work in folders beside it."""
+    # Imported here, not above: the default profile keeps no tree.
+    from engine.local.tree.admission import TreeAdmission  # noqa: PLC0415
+    from engine.local.tree.awakeables import TreeAwakeables  # noqa: PLC0415
+    from engine.local.tree.blobs import TreeBlobs  # noqa: PLC0415
+    from engine.local.tree.journal import TreeJournal  # noqa: PLC0415
+    from engine.local.tree.tree import Tree  # noqa: PLC0415
+
     database = SqliteDatabase(root / "catalog.sqlite", clock=clock)
     tree = Tree(root)
     journal = TreeJournal(database, tree, TreeBlobs(tree, clock))

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from engine.corpus.types import arrow_type, decimal_digits
 
@@ -29,6 +28,8 @@ def converted(texts: Sequence[str | None], logical: str) -> pa.Array[Any] | None
     pattern = _decimal_pattern(logical) or _PATTERNS.get(logical)
     if pattern is None:
         return None
+    import pyarrow.compute as pc  # noqa: PLC0415 - 40 ms that a table without declared types need not pay
+
     try:
         array = pa.array(texts, type=pa.string())
         plain = pc.all(pc.match_substring_regex(array, pattern))

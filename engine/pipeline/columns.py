@@ -18,7 +18,6 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from engine.corpus.schema import EXACT_IN_FLOAT, Column
 from engine.corpus.types import WIDE_INTEGER, WIDEST_DIGITS, arrow_type
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
 UNDECLARED: Final = "not declared"
 """What a column stands as that needs a declaration."""
 
+_FEW: Final = 256
+"""Integers that are looked through in Python sooner than Arrow's functions are imported."""
 _SHOWN_CHARACTERS: Final = 60
 
 
@@ -223,6 +224,10 @@ def _mixture(values: Sequence[Any], *, site: Site) -> StoreSchemaIncompatible:
 def _largest(array: pa.Array[Any], logical: str) -> int | None:
     if logical not in {"int64", WIDE_INTEGER}:
         return None
+    if len(array) <= _FEW:
+        return max((abs(int(value)) for value in array.to_pylist() if value is not None), default=0)
+    import pyarrow.compute as pc  # noqa: PLC0415 - 40 ms that a poll with nothing new need not pay
+
     ends = pc.min_max(array)
     low, high = ends["min"].as_py(), ends["max"].as_py()
     return 0 if low is None else max(abs(int(low)), abs(int(high)))

@@ -11,13 +11,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from engine import cursors
 from engine.errors import SnapshotIncomplete, SourceLoop, SourceShape
 from engine.pipeline import clocks
 from engine.pipeline.recording import PullMeta, decode, encode
-from engine.pipeline.shape import shape
+from engine.pipeline.shape import shape, taken
 from engine.pipeline.source import Ask
 from engine.pipeline.standing import carry_wait
 from engine.secrets import unmask
@@ -25,6 +23,8 @@ from engine.shapes import EntryKey, Pull, WriteMode, canonical_json, domain_hash
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
+
+    import pyarrow as pa
 
     from engine.cursors import Admission
     from engine.execution.call import Call
@@ -222,7 +222,7 @@ class Walk:
         """The rows that land."""
         if verdict is None or verdict.admitted is None:
             return batch
-        return batch.take(pa.array(verdict.admitted, pa.int64()))
+        return taken(batch, verdict.admitted)
 
     def _advance_frontier(self, landing: Landing) -> None:
         if landing.meta.clocks is not None:

@@ -6,6 +6,7 @@ import hashlib
 import os
 import signal
 import time
+from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from engine.owners import Owners
 from engine.pipeline.checkpoints import Limits
 from engine.pipeline.runner import Request, fire
 from engine.pipeline.sources import open_source
+from engine.profile import OWN
 from engine.project import PROFILE, Project
 from engine.runs import Runs
 from engine.sql import call
@@ -94,6 +96,8 @@ def warm(folder: Path) -> None:
     (folder / "contextful.toml").write_text(WARMING, encoding="utf-8")
     table = Project.find(folder / "contextful.toml", environ={}).manifest.pipelines[0].tables[0]
     open_source(table)
+    for module in OWN.values():
+        import_module(module)
     for profile in entry_points(group="contextful.profiles"):
         profile.load()
     httpx.Client().close()

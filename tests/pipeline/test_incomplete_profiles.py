@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from importlib import metadata
 from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Any:
     def install(partial: Partial) -> None:
         point = EntryPoint("partial", "elsewhere:partial", profiles.GROUP)
         monkeypatch.setattr(EntryPoint, "load", lambda _: partial)
-        monkeypatch.setattr(profiles, "entry_points", lambda **_: [point])
+        monkeypatch.setattr(metadata, "entry_points", lambda **_: [point])
 
     return install
 

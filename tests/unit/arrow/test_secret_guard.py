@@ -37,6 +37,7 @@ MORE_KEYS = [
     "sk_test_" + "a1B2c3D4e5" * 2,
     "-----BEGIN PRIVATE KEY-----\\n" + "MIIB/abc+d" * 6,
 ]
+LONG = "ordinary words " * 2_000
 ORDINARY = [
     "task-1", "risk-averse", "ask-me-anything-about-the-weather-tomorrow", "disk-usage-of-the-last-30-days",
     "sk-learn", "the bearer of bad news", "Bearer internationalization-and-localization", "NOKIA", "AKIAH",
@@ -58,14 +59,15 @@ def test_a_key_of_a_known_shape_is_masked_wherever_it_stands(kind: str, key: str
     assert guard().text(json.dumps({"line": f"\n{key}"}))[1] == 1
 
 
-@pytest.mark.parametrize("key", MORE_KEYS)
-def test_every_variant_of_a_shape_is_masked_in_text_and_in_batches(key: str) -> None:
+@pytest.mark.parametrize("beside", ["a", LONG], ids=["on a small page", "on a large one"])
+@pytest.mark.parametrize("key", [*KEYS.values(), *MORE_KEYS, *KNOWN.values()])
+def test_every_variant_of_a_shape_is_masked_in_text_and_in_batches(key: str, beside: str) -> None:
     text, count = guard().text(key)
-    batch, found = guard().batch(pa.RecordBatch.from_pydict({"x": ["a", key]}))
+    batch, found = guard().batch(pa.RecordBatch.from_pydict({"x": [beside, key]}))
 
     assert (count, found) == (1, 1)
-    assert text.startswith("[masked:")
-    assert batch.column("x").to_pylist() == ["a", text]
+    assert text.startswith(("[masked:", "${"))
+    assert batch.column("x").to_pylist() == [beside, text]
 
 
 def test_a_bearer_token_is_masked_behind_its_word() -> None:
@@ -192,7 +194,7 @@ def test_a_second_guard_finds_nothing(text: str, secrets: dict[str, str]) -> Non
     assert guard.text(masked) == (masked, 0)
 
 
-@given(st.lists(st.none() | TEXT, max_size=4), SECRETS)
+@given(st.lists(st.none() | TEXT | st.just(LONG), max_size=4), SECRETS)
 def test_a_batch_is_masked_as_its_texts_are(texts: list[str | None], secrets: dict[str, str]) -> None:
     guard = SecretGuard(secrets)
     cells = [None if text is None else guard.text(text) for text in texts]

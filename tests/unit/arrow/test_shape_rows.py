@@ -7,6 +7,7 @@ from collections import OrderedDict, UserDict
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +15,8 @@ from hypothesis import strategies as st
 from engine.corpus.schema import Column, Schema
 from engine.errors import ColumnNameRefused, SchemaIncompatible, SourceShape, StoreSchemaIncompatible
 from engine.pipeline.columns import Downgrade
-from engine.pipeline.shape import Shaped, shape
+from engine.pipeline.recording import PullMeta, encode
+from engine.pipeline.shape import Shaped, shape, taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -225,3 +227,29 @@ def landed(*pages: list[Any]) -> Schema | None:
 def test_where_a_page_ends_decides_no_type(first: list[Any], second: list[Any]) -> None:
     assert landed(first, second) == landed([*first, *second])
     assert landed(second, first) == landed(first, second)
+
+
+@pytest.mark.parametrize("count", [3, 3_000], ids=["few", "many"])
+@pytest.mark.parametrize("huge", [1, 2**70], ids=["int64", "decimal"])
+def test_the_largest_integer_of_a_column_is_known_without_its_sign(count: int, huge: int) -> None:
+    result = column(*range(count - 1), -huge * 10_000)
+
+    assert result.schema["x"].largest == huge * 10_000
+
+
+ROW = st.fixed_dictionaries(
+    {"a": st.none() | st.text(max_size=3), "b": st.none() | st.integers(-9, 9), "c": st.none() | st.booleans()}
+)
+
+
+@pytest.mark.clause("run.journal.recorded-batch")
+@given(st.lists(ROW, min_size=1, max_size=20), st.data())
+def test_a_run_of_rows_is_taken_as_the_bytes_that_arrow_takes(rows: list[dict[str, Any]], data: st.DataObject) -> None:
+    batch = shaped(*rows, a="string", b="int64", c="bool").batch
+    places = st.integers(0, len(rows))
+    chosen = list(data.draw(st.builds(range, places, places)))
+
+    found = taken(batch, chosen)
+
+    assert encode(found, PullMeta()) == encode(batch.take(pa.array(chosen, pa.int64())), PullMeta())
+    assert found.to_pylist() == [batch.to_pylist()[at] for at in chosen]
