@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 import duckdb
 
 from engine.corpus import layout, reserved
+from engine.corpus.fetch import fetched
 from engine.corpus.statement import admitted, damage, refusal, unknown
 from engine.corpus.values import plain
 from engine.corpus.views import Snapshot, literals, snapshot, view
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from engine.corpus.marker import Marker
     from engine.corpus.statement import Statement
     from engine.ports import Objects
@@ -112,16 +115,19 @@ class ReadFace:
 
     def _missing(self, snapshots: list[Snapshot]) -> list[str]:
         """The parts that markers name and that are gone."""
-        return [part for shot in snapshots for part in shot.parts if not self._objects.local(part).exists()]
+        return [part for part, file in self._files(snapshots).items() if not file.exists()]
 
     def _shut(self, connection: duckdb.DuckDBPyConnection, snapshots: list[Snapshot]) -> None:
         """Make the views, then leave the session their parts and nothing to undo it with."""
-        files = [str(self._objects.local(part)) for shot in snapshots for part in shot.parts]
+        files = self._files(snapshots)
         for shot in snapshots:
-            connection.execute(view(shot, objects=self._objects))
-        connection.execute(f"SET allowed_paths = {literals(files)}")
+            connection.execute(view(shot, files=files))
+        connection.execute(f"SET allowed_paths = {literals([str(file) for file in files.values()])}")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
+
+    def _files(self, snapshots: list[Snapshot]) -> dict[str, Path]:
+        return fetched(self._objects, [part for shot in snapshots for part in shot.parts])
 
 
 def _session() -> duckdb.DuckDBPyConnection:

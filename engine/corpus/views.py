@@ -14,7 +14,8 @@ from engine.corpus.marker import Marker, history
 from engine.corpus.types import decimal_digits
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from engine.corpus.schema import Column, Schema
     from engine.ports import Objects
@@ -74,13 +75,13 @@ def snapshot(objects: Objects, table: str, *, as_of: int | None = None) -> Snaps
     return Snapshot(table, markers[0], within[-1] if within else None, tuple(within[start:]))
 
 
-def view(snapshot: Snapshot, *, objects: Objects) -> str:
-    """The statement that makes `snapshot` a view under the table's name."""
+def view(snapshot: Snapshot, *, files: Mapping[str, Path]) -> str:
+    """The statement that makes `snapshot` a view under the table's name, over the `files` that hold its parts."""
     alike: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for marker in snapshot.visible:
         columns = tuple((column.name, column.type) for column in marker.schema.columns)
-        alike.setdefault(columns, []).extend(str(objects.local(part.name)) for part in marker.parts)
-    selects = [_select(snapshot.schema, dict(columns), files) for columns, files in alike.items() if files]
+        alike.setdefault(columns, []).extend(str(files[part.name]) for part in marker.parts)
+    selects = [_select(snapshot.schema, dict(columns), paths) for columns, paths in alike.items() if paths]
     rows = " UNION ALL ".join(selects) or _nothing(snapshot)
     return f"CREATE VIEW {quoted(snapshot.table)} AS {_latest(rows, snapshot.primary_key)}"
 

@@ -9,7 +9,7 @@ import socket
 import struct
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
 
 ERRORS: Final = (
@@ -91,11 +92,14 @@ class Request:
 
 
 class FaultProxy:
-    """A reverse proxy on a loopback port, from `with` to its end."""
+    """A reverse proxy on a loopback port, from `with` to its end; each request takes `latency_s` on its way."""
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, *, latency_s: float = 0) -> None:
         parts = urlsplit(target)
         self.target = (str(parts.hostname), int(parts.port or 80))
+        self.most_at_once = 0
+        self._at_once = 0
+        self._latency_s = latency_s
         self._fault: Fault | None = None
         self._out_until = 0.0
         self._turn = threading.Lock()
@@ -147,6 +151,19 @@ class FaultProxy:
             self._came.append(Request(method, path, _intent(path, body), digest, broken is not None))
             return broken
 
+    @contextmanager
+    def under_way(self) -> Iterator[None]:
+        """Count a request as one of those under way, for as long as it takes."""
+        with self._turn:
+            self._at_once += 1
+            self.most_at_once = max(self.most_at_once, self._at_once)
+        try:
+            self.stall(self._latency_s)
+            yield
+        finally:
+            with self._turn:
+                self._at_once -= 1
+
     def stall(self, seconds: float) -> None:
         """Wait; the proxy's end cuts it short."""
         self._closing.wait(seconds)
@@ -178,7 +195,9 @@ class _Handler(BaseHTTPRequestHandler):
         if not self.raw_requestline or not self.parse_request():
             self.close_connection = True
             return
-        self._serve(self.rfile.read(int(self.headers.get("content-length", 0))))
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        with self.server.proxy.under_way():
+            self._serve(body)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the method it overrides
         """Log nothing: `FaultProxy.came` holds every request."""
