@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 from workers import Response, WorkerEntrypoint, python_to_rpc
 
-from worker.batches import run
+from worker.batches import StatementFailed, run
 from worker.requests import Bind
-from worker.scheduled import wake_due
+from worker.scheduled import COMMANDS, CommandsUnusable, declared, wake_due
 
 if TYPE_CHECKING:
     from workers import Request
@@ -25,13 +25,24 @@ class Default(WorkerEntrypoint):
             return Response("ok\n", headers={"cache-control": "no-store"})
         return Response("not found\n", status=404)
 
-    async def scheduled(self, _controller: Any, _env: Any, _ctx: Any) -> None:
-        """Wake what is due."""
+    async def scheduled(self, controller: Any, _env: Any, _ctx: Any) -> None:
+        """Start what is declared for this cron, and wake what is due."""
+        try:
+            if started := declared(getattr(self.env, COMMANDS, None), cron=controller.cron):
+                name, command = started
+                print(f"{name}: {'started' if await self._wake(name, command) else 'runs already'}")
+        except CommandsUnusable as problem:
+            print(problem)
         scopes = await wake_due(now=int(time.time() * 1000), due=self._due, wake=self._wake)
         print(f"due: {', '.join(scopes) or 'nothing'}")
 
     async def _due(self, sql: str, now: int) -> list[str]:
-        [result] = await run(python_to_rpc(self.env.DB), [Bind(sql, (now,))])
+        try:
+            [result] = await run(python_to_rpc(self.env.DB), [Bind(sql, (now,))])
+        except StatementFailed as failed:
+            if "no such table" not in failed.failure.text:
+                raise
+            return []  # no engine has initialized the database yet: nothing can be due
         return [scope for [scope] in result["rows"]]
 
     async def _wake(self, name: str, command: list[str]) -> bool:

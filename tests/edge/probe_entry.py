@@ -7,6 +7,7 @@ the runtime's own.
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 from workers import Response
@@ -83,5 +84,5 @@ class Default(public.Default):
         elif verb == "stop":
             await engine.stop()
         elif verb == "cron":
-            await self.scheduled(None, None, None)
+            await self.scheduled(SimpleNamespace(cron="* * * * *"), None, None)
         return Response(await engine.probe(verb))
