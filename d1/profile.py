@@ -14,7 +14,7 @@ from engine.buckets import CHOSEN, open_bucket
 from engine.clock import SystemClock
 from engine.errors import StorageCapabilityMissing
 from engine.guards.admission import SqlAdmission
-from engine.profile import Profile
+from engine.profile import STRICT, Profile
 from engine.sealed import sealed_journal, sealed_objects
 from engine.sql import TABLES
 
@@ -28,7 +28,7 @@ NAME: Final = "cloudflare-d1"
 URL: Final = "CONTEXTFUL_BINDING_URL"
 BUCKET: Final = "r2-binding"
 
-CAPABILITIES: Final = frozenset({"journal", "blobs", "awakeables", "owners", "corpus", "strict-guards"})
+CAPABILITIES: Final = frozenset({"journal", "blobs", "awakeables", "owners", "corpus", "outbox", STRICT})
 
 
 def cloudflare_d1(root: Path, *, clock: Clock, environ: Mapping[str, str]) -> Profile:

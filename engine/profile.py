@@ -25,8 +25,13 @@ OWN: Final = {"file": "engine.local.profiles", "sqlite": "engine.local.profiles"
 """The modules of the profiles of one machine, each opened by the function of its name. They are not looked up: reading
 what is installed would cost every command 30 ms."""
 
-NEEDED: Final = ("journal", "blobs", "awakeables", "owners", "corpus")
+NEEDED: Final = ("journal", "blobs", "awakeables", "owners", "corpus", "outbox")
 """The capabilities without which no execution is admitted (run.journal.storage-incomplete)."""
+
+STRICT: Final = "strict-guards"
+COOPERATIVE: Final = "cooperative-admission"
+"""How guards hold: against everybody, or among the engines of one machine. A profile that does not own to be
+cooperative must be strict."""
 
 
 def _published() -> None:
@@ -85,7 +90,8 @@ class Profile:
         """Raise `StorageCapabilityMissing` naming every part that is lacking (run.journal.storage-incomplete)."""
         parts = ("database", "journal", "admission", "awakeables", "objects")
         absent = [name for name in parts if getattr(self, name) is None]
-        unwired = [name for name in NEEDED if name not in self.capabilities]
+        needed = (*NEEDED, *(() if COOPERATIVE in self.capabilities else (STRICT,)))
+        unwired = [name for name in needed if name not in self.capabilities]
         if missing := list(dict.fromkeys([*absent, *unwired])):
             raise StorageCapabilityMissing(profile=self.name, missing=f"it lacks {', '.join(missing)}")
 

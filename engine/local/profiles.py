@@ -9,7 +9,7 @@ from engine.guards.admission import SqlAdmission
 from engine.local.blobs import SqliteBlobs
 from engine.local.folder import FolderObjects
 from engine.local.sqlite import SqliteDatabase
-from engine.profile import Profile
+from engine.profile import COOPERATIVE, Profile
 from engine.sealed import sealed_journal, sealed_objects
 from engine.sql import APART, TABLES
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from engine.clock import Clock
 
-CAPABILITIES: Final = frozenset({"journal", "blobs", "awakeables", "owners", "corpus", "cooperative-admission"})
+CAPABILITIES: Final = frozenset({"journal", "blobs", "awakeables", "owners", "corpus", "outbox", COOPERATIVE})
 
 
 def sqlite(root: Path, *, clock: Clock, environ: Mapping[str, str]) -> Profile:

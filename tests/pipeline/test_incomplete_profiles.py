@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field, replace
 from importlib import metadata
 from importlib.metadata import EntryPoint
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from d1.profile import CAPABILITIES
 from engine import profile as profiles
 from engine.errors import StorageCapabilityMissing, StorageProfileUnsupported
 from engine.local.profiles import sqlite
@@ -79,17 +81,43 @@ def test_a_profile_without_a_part_is_refused_and_closed_again(
 def test_every_missing_capability_is_named_at_once(tmp_path: Path, clock: SettableClock, installed: Any) -> None:
     installed(Partial({"capabilities": frozenset({"journal", "blobs"})}))
 
-    with pytest.raises(StorageCapabilityMissing, match="it lacks awakeables, owners, corpus") as refusal:
+    with pytest.raises(
+        StorageCapabilityMissing, match="it lacks awakeables, owners, corpus, outbox, strict-guards"
+    ) as refusal:
         project(tmp_path, clock).engine()
 
     assert (refusal.value.exit_code, refusal.value.tag) == (2, "Storage")
 
 
 @pytest.mark.clause("run.journal.storage-incomplete")
-def test_a_profile_with_what_is_needed_and_no_more_is_admitted(
-    tmp_path: Path, clock: SettableClock, installed: Any
+@pytest.mark.parametrize("lacking", ["strict-guards", "outbox"])
+def test_state_that_everybody_shares_is_refused_without_strict_guards_or_an_outbox(
+    tmp_path: Path, clock: SettableClock, monkeypatch: pytest.MonkeyPatch, lacking: str
 ) -> None:
-    installed(Partial({"capabilities": frozenset(NEEDED)}))
+    monkeypatch.setattr("d1.profile.CAPABILITIES", CAPABILITIES - {lacking})
+    monkeypatch.setenv("CONTEXTFUL_BINDING_URL", "http://127.0.0.1:9")
+    shared = project(tmp_path, clock, "cloudflare-d1")
+
+    with pytest.raises(StorageCapabilityMissing, match=f"cloudflare-d1.*it lacks {lacking}"):
+        replace(shared, environ=dict(os.environ) | dict(shared.environ)).engine()
+
+
+@pytest.mark.clause("run.journal.storage-incomplete")
+@pytest.mark.parametrize("name", ["sqlite", "file"])
+def test_a_profile_of_one_machine_owns_to_be_cooperative_and_has_an_outbox(
+    tmp_path: Path, clock: SettableClock, name: str
+) -> None:
+    with project(tmp_path, clock, name).engine() as engine:
+        engine.profile.require("outbox")
+        engine.profile.require("cooperative-admission")
+
+
+@pytest.mark.clause("run.journal.storage-incomplete")
+@pytest.mark.parametrize("admission", ["strict-guards", "cooperative-admission"])
+def test_a_profile_with_what_is_needed_and_no_more_is_admitted(
+    tmp_path: Path, clock: SettableClock, installed: Any, admission: str
+) -> None:
+    installed(Partial({"capabilities": frozenset({*NEEDED, admission})}))
 
     with project(tmp_path, clock).engine() as engine:
         assert engine.open("job", plan="p").step("one", lambda _: 1) == 1
