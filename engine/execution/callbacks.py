@@ -1,13 +1,14 @@
 """The callbacks of one engine that are out: which guards are theirs, and what their threads may not do meanwhile.
 
-While a callback runs, its thread may not move the owner that admits it, and it makes no call to a destination inside
-its own: each call has one guard (run.journal.guard-callback).
+While a callback runs, it may not move the owner that admits it, and it makes no call to a destination inside its own:
+each call has one guard (run.journal.guard-callback). Branches of a join are inside the callback that joins them.
 """
 
 from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from engine.errors import AdmittedOwnerMutation, EffectNested
@@ -19,30 +20,31 @@ if TYPE_CHECKING:
 
 
 class Callbacks:
-    """Keeps the tokens of guards at work, and thread by thread the step and scope of the callback it is in."""
+    """Keeps the tokens of guards at work, and context by context the scope and step of the callback it is in."""
 
     def __init__(self) -> None:
-        self._current = threading.local()
+        self._current: ContextVar[tuple[str, str] | None] = ContextVar("callback", default=None)
         self._turn = threading.Lock()
         self._at_work: set[str] = set()
 
     @contextmanager
     def callback(self, scope: str, key: EntryKey) -> Iterator[None]:
         """Be inside the callback of `key` under `scope` for as long as the block runs."""
-        self._current.place = (scope, key.step)
+        entered = self._current.set((scope, key.step))
         try:
             yield
         finally:
-            self._current.place = None
+            self._current.reset(entered)
 
     def check_alone(self, key: EntryKey) -> None:
-        """Raise `EffectNested` when the calling thread is inside a callback already."""
-        if self._place:
-            raise EffectNested(step=key.step, outer=self._place[1])
+        """Raise `EffectNested` when the caller is inside a callback already."""
+        if place := self._current.get():
+            raise EffectNested(step=key.step, outer=place[1])
 
     def check_free(self, scope: str) -> None:
-        """Raise `AdmittedOwnerMutation` when the calling thread is inside a callback that `scope` admits."""
-        if self._place and self._place[0] == scope:
+        """Raise `AdmittedOwnerMutation` when the caller is inside a callback that `scope` admits."""
+        place = self._current.get()
+        if place and place[0] == scope:
             raise AdmittedOwnerMutation(scope=scope)
 
     def begin(self, token: str) -> None:
@@ -59,8 +61,3 @@ class Callbacks:
         """Whether the guard `token` is of a callback of this engine that has not returned."""
         with self._turn:
             return token in self._at_work
-
-    @property
-    def _place(self) -> tuple[str, str] | None:
-        place: tuple[str, str] | None = getattr(self._current, "place", None)
-        return place

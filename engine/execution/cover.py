@@ -29,6 +29,7 @@ class Cover:
     """
 
     step: str
+    run_id: str
     leases: Leases
     clock: Clock
     window_until: int | None
@@ -39,7 +40,7 @@ class Cover:
         until = admitted.covered_until
         covered = until is not None and until > admitted.admitted_at
         window_until = asked_at + until - admitted.admitted_at if until is not None and covered else None
-        return cls(admitted.asked.key.step, leases, clock, window_until)
+        return cls(admitted.asked.key.step, admitted.asked.attempt.run_id, leases, clock, window_until)
 
     @property
     def windowed(self) -> bool:
@@ -52,7 +53,7 @@ class Cover:
         The lease must cover its leaving, the window its arrival as well.
         """
         now = self.clock.elapsed()
-        if now + MARGIN_MS >= self.leases.known_until:
+        if now + MARGIN_MS >= self.leases.known_until(self.run_id):
             raise EffectOverdue(step=self.step, lapsed="its lease is not known to run")
         if self.window_until is not None and now + MARGIN_MS + timeout_ms >= self.window_until:
             raise EffectOverdue(step=self.step, lapsed="the destination's window ends before its answer must come")

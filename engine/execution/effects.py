@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from engine.errors import (
     AuthExpired,
-    ContextfulError,
     EffectOverdue,
+    ExecutionSuperseded,
     ExecutionTransferBlocked,
     Permanent,
     RateLimited,
@@ -50,10 +50,7 @@ REFUSALS: Final = frozenset({Permanent, RateLimited, AuthExpired})
 
 @dataclass
 class Effects:
-    """The course of a step whose effect calls `destination`. One object a step: it keeps the admission between tries.
-
-    `in_doubt` says whether the destination may have acted without the journal saying so.
-    """
+    """The course of a step whose effect calls `destination`: one object a step, with the admission it has now."""
 
     room: Room
     attempt: Attempt
@@ -61,25 +58,34 @@ class Effects:
     cancellation: Cancellation
     destination: Destination
     kind: Kind = Kind.EFFECT
-    in_doubt: bool = False
+    _unheard: bool = False
     _admission: tuple[Admitted, Cover] | None = None
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether the destination may have acted without the journal saying so: then the execution is kept for it."""
+        return self._unheard or self._admission is not None
 
     def claim(self, key: EntryKey, *, token: str) -> Entry:
         """Claim `key` and bind its guard, or return the entry that stands in the way."""
         self.room.callbacks.check_alone(key)
         entry = self._admit(key, claim=token)
-        if entry.next_attempt_at is not None and entry.next_attempt_at > self.room.clock.now():
+        if self._admission and entry.next_attempt_at is not None:
             # The try before was told to wait: nobody waits under a guard.
             self._settle(Mark.WITHDRAWN)
         return entry
 
     def attempt_once(self, key: EntryKey, token: str, effect: Callable[[Call], bytes | None], *, number: int) -> bytes:
-        """Try once, under a guard, and record what `effect` returns."""
+        """Try once, under a guard, and record what `effect` returns.
+
+        A value that was recorded since the last try is returned: an operator's, or our own of which no answer came.
+        """
         if self._admission is None:
-            self._admit(key, claim=token)
-        assert self._admission is not None, "our own claim stands"
-        _, cover = self._admission
-        self.outbound.enter(key, header=self.destination.idempotency_header, cover=cover)
+            entry = self._admit(key, claim=token)
+            if entry.recorded:
+                return self.room.journal.value(entry)
+        if self._admission is None:
+            raise ExecutionSuperseded(scope=self.attempt.scope, attempt=self.attempt.run_id)
         value = self._called(key, effect, number=number)
         assert value is not None, "a step with a destination always records"
         self._record(value)
@@ -87,13 +93,15 @@ class Effects:
 
     def _called(self, key: EntryKey, effect: Callable[[Call], bytes | None], *, number: int) -> bytes | None:
         admitted, cover = self._admitted
-        with self.room.leases.at_work(), self._unsent_on(EffectOverdue):
-            cover.check()
+        self.outbound.enter(key, header=self.destination.idempotency_header, cover=cover)
+        begun = False
         try:
             with self.room.leases.at_work(), self.room.callbacks.callback(self.attempt.scope, key):
+                cover.check()
+                begun = True
                 return effect(Call(key, number, self.cancellation, self.outbound, cover))
         except (Exception, KeyboardInterrupt) as raised:
-            self._ended(self._ending(raised), admitted, because=raised)
+            self._ended(self._ending(raised) if begun else Ending.UNSENT, admitted, because=raised)
             if isinstance(raised, KeyboardInterrupt):
                 raise
             raise failure_of(raised) from raised
@@ -137,12 +145,15 @@ class Effects:
 
     def _ended(self, how: Ending, admitted: Admitted, *, because: BaseException) -> None:
         """Settle a callback that returned no value. Raise `ExecutionTransferBlocked` where its guard must stand."""
-        self.in_doubt = self.in_doubt or how is Ending.UNANSWERED
+        self._unheard = self._unheard or how is Ending.UNANSWERED
         settling = ENDINGS[how, self._admitted[1].windowed]
         if settling.releases:
             self._settle(settling.mark)
             return
-        self._leave_standing(admitted, because=because)
+        # Ours no more before anything else: it is sent under no more, and nobody waits for its return.
+        self._end()
+        if blocking := Guards(self.room.database).blocking(admitted.asked.protected[0]):
+            raise blocking from because
 
     def _record(self, value: bytes) -> None:
         """Record the value with the release, or, where it cannot be kept, do as after no answer (rule G15)."""
@@ -152,18 +163,18 @@ class Effects:
         except StorageFailure as failure:
             self._ended(Ending.UNANSWERED, admitted, because=failure)
             raise
+        except BaseException:
+            self._unheard = True
+            self._end()
+            raise
         self._end()
-
-    def _leave_standing(self, admitted: Admitted, *, because: BaseException) -> None:
-        blocking = Guards(self.room.database).blocking(admitted.asked.protected[0])
-        self._end()
-        if blocking:
-            raise blocking from because
 
     def _settle(self, mark: Mark) -> None:
         admitted, _ = self._admitted
+        self._unheard, before = True, self._unheard
         try:
             self.room.admission.settle(admitted, mark)
+            self._unheard = before
         finally:
             self._end()
 
@@ -176,15 +187,6 @@ class Effects:
     def _admitted(self) -> tuple[Admitted, Cover]:
         assert self._admission is not None, "asked for only while a guard of ours stands"
         return self._admission
-
-    @contextmanager
-    def _unsent_on(self, failure: type[ContextfulError]) -> Iterator[None]:
-        """Withdraw the guard where the block says that nothing may be sent."""
-        try:
-            yield
-        except failure:
-            self._settle(Mark.WITHDRAWN)
-            raise
 
     @contextmanager
     def _beginning(self, token: str) -> Iterator[None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -128,7 +129,11 @@ class Execution:
         failure comes before it.
         """
         with ThreadPoolExecutor(max_workers=max(len(branches), 1), thread_name_prefix=label) as pool:
-            running = {name: pool.submit(branch, Branch(self, f"{label}/{name}")) for name, branch in branches.items()}
+            # In a context of its own each: what the caller is inside of, its branches are inside of too.
+            running = {
+                name: pool.submit(copy_context().run, branch, Branch(self, f"{label}/{name}"))
+                for name, branch in branches.items()
+            }
         failures = {name: failure for name, future in running.items() if (failure := future.exception())}
         waits = [failure for failure in failures.values() if isinstance(failure, Waiting)]
         # An instant is recorded too, and is kept though another branch fails the run (run.retry.resume-at).
@@ -214,9 +219,10 @@ class Execution:
         """Run the step on its course; where a destination may have acted unheard, the execution is kept for it."""
         course = self._held.effects(declared) if declared else None
         try:
-            return self._held.steps.run(
-                key, effect, schedule=schedule, course=course, likely_recorded=self._held.resumed
-            )
+            with self._held.outbound.within():
+                return self._held.steps.run(
+                    key, effect, schedule=schedule, course=course, likely_recorded=self._held.resumed
+                )
         finally:
             self._recorded = self._recorded or (course is not None and course.in_doubt)
 

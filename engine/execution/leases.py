@@ -30,8 +30,7 @@ class Leases:
     """Registers the holder, renews its row every 10 s and tells each open attempt that lost its owner.
 
     However many attempts are open, one row is renewed (run.record.owner-lease). A lease that lapsed while nobody took
-    the owner, through a laptop's sleep or a store that was away, simply lives on. Until `known_until`, in the clock's
-    elapsed milliseconds, the row is known to be unexpired.
+    the owner, through a laptop's sleep or a store that was away, simply lives on.
     """
 
     def __init__(self, database: Database, clock: Clock, *, holder: str, keeper: Keeper) -> None:
@@ -41,7 +40,8 @@ class Leases:
         self._keeper = keeper
         self._lock = threading.Lock()
         self._renewed_at: int | None = None
-        self.known_until = 0
+        self._known_until = 0
+        self._known: dict[str, int] = {}
         self._held: frozenset[str] = frozenset()
         self._callbacks = threading.Lock()
         self._at_work = 0
@@ -60,17 +60,28 @@ class Leases:
                     call("register_holder", holder=self.holder, pid=os.getpid(), boot_id=boot_id(), lease_ms=LEASE_MS)
                 )
                 self._renewed_at = self._clock.now()
-                self.known_until = asked_at + LEASE_MS
+                self._known_until = asked_at + LEASE_MS
                 return
         self._renew_if_due()
 
     def keep(self, attempt: Attempt, cancellation: Cancellation) -> int:
         """Put an attempt in the keeper's care; return the number it leaves with."""
+        with self._lock:
+            self._known = self._known | {attempt.run_id: self._known_until}
         return self._keeper.register(partial(self._tend, attempt, cancellation), every_ms=RENEW_MS)
 
     def leave(self, number: int, *, last: Callable[[], None] | None = None) -> None:
         """Renew an attempt no more; the keeper runs `last` once."""
         self._keeper.end(number, last=last)
+
+    def known_until(self, run_id: str) -> int:
+        """Until when, in the clock's elapsed milliseconds, the attempt's lease is known to run (rule G3).
+
+        A renewal that does not find the attempt on its owner lengthens nothing: what ended its lease may have released
+        its guard as well (rule G9).
+        """
+        # Without the lock, which a renewal holds for as long as the store takes to answer.
+        return self._known.get(run_id, 0)
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -118,12 +129,15 @@ class Leases:
             if self._renewed_at is not None and 0 <= now - self._renewed_at < RENEW_MS - 1_000 and self._held:
                 return
             asked_at = self._clock.elapsed()
-            _, held = self._db.run(
+            renewed, held = self._db.run(
                 call("renew_holder", holder=self.holder, lease_ms=LEASE_MS), call("held_attempts", holder=self.holder)
             )
             self._held = frozenset(attempt for (attempt,) in held)
             self._renewed_at = now
-            self.known_until = asked_at + LEASE_MS
+            if renewed:
+                self._known_until = asked_at + LEASE_MS
+                running = {run_id: until for run_id, until in self._known.items() if until > asked_at}
+                self._known = running | dict.fromkeys(self._held, self._known_until)
 
 
 def boot_id() -> str:

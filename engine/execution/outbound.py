@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -11,7 +12,7 @@ from engine.shapes import canonical_json
 from engine.sql import call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import httpx
 
@@ -45,6 +46,16 @@ class Outbound:
     def enter(self, key: EntryKey, *, header: str = DEFAULT_HEADER, cover: Cover | None = None) -> None:
         """Begin a try of the effect of `key` on this thread; under a guard each request asks its `cover` first."""
         self._current.intent = _Intent(key, header, cover)
+
+    @contextmanager
+    def within(self) -> Iterator[None]:
+        """Come back to the try this thread is in, if it is in one, once the block has run a step inside it."""
+        outer = getattr(self._current, "intent", None)
+        try:
+            yield
+        finally:
+            if outer:
+                self._current.intent = outer
 
     def intend(self) -> Call:
         """Return the statement that writes this thread's intent, for a claim whose effect is known to send."""
