@@ -211,6 +211,7 @@ class Engine:
         self.leases.register()
         run = replace(run, trace_id=self.spans.begin(run))
         try:
+            self.room.admission.undo(scope)
             opened = self.owners.open(scope, pins, run=run, holder=self.leases.holder)
         except Exception:
             self._append_refused(run)

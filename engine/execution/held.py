@@ -126,9 +126,7 @@ class Held:
     def release(self, row: RunRow) -> None:
         """Close the attempt; its owner stays pending."""
         self._room.callbacks.check_free(self.attempt.scope)
-        with suppress(StorageFailure):
-            # What cannot be undone now stands guarded, for a replay or an operator.
-            self._room.admission.undo(self.attempt.scope)
+        self._undo()
         if self._room.owners.release(self.attempt, run=row):
             self._close(row)
         else:
@@ -144,6 +142,7 @@ class Held:
         self._room.callbacks.check_free(self.attempt.scope)
         # A thread that was left behind must do nothing more in the name of an attempt that goes on elsewhere.
         self.cancellation.trip(ExecutionSuperseded(scope=self.attempt.scope, attempt=self.attempt.run_id))
+        self._undo()
         self._room.owners.park(self.attempt, run=row, wake_at=row.next_attempt_at)
         self._leave(row)
         self._room.history.append(row, phase=Phase.PLAN, at=self._room.database.now())
@@ -158,6 +157,11 @@ class Held:
         error = row.error and self._room.guard.value(row.error)[0]
         mark = stops.read(self._room.database, row.run_id)
         return replace(row, error=error, bound_hits=self._bounds.hits, stop=mark.shown if mark else None)
+
+    def _undo(self) -> None:
+        with suppress(StorageFailure):
+            # What cannot be undone now stands guarded, for our next open, a replay or an operator.
+            self._room.admission.undo(self.attempt.scope)
 
     def _close(self, row: RunRow) -> None:
         self._leave(row)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from engine.errors import ExecutionSuperseded, Refused, StorageBindingUnavailable
 from engine.guards.asked import Admitted
 from engine.guards.desk import settlement
-from engine.guards.refusals import refused
+from engine.guards.refusals import blocking, refused
 from engine.guards.rules import Mark
 from engine.shapes import Entry
 from engine.sql import call
@@ -41,24 +41,14 @@ class SqlAdmission:
 
     def admit(self, asked: Asked) -> Admitted | Entry:
         """Claim the entry and bind its guard in one batch (run.callback-guard.acquire)."""
-        calls = (
-            *self._undoing(asked.attempt.scope),
-            call("refuse_inadmissible", **asked.arguments),
-            call("claim_admission", **asked.arguments),
-            call("acquire_guard", **asked.arguments),
-        )
-        try:
-            *_, claimed, bound = settled(lambda: self._db.run(*calls), found=lambda: self._found(asked))
-        except Refused as refusal:
-            raise refused(refusal, asked, self._db) from refusal
-        except StorageBindingUnavailable:
-            self._remember(asked, mark=Mark.WITHDRAWN)
-            raise
-        if not bound:
-            return self._journal.find(asked.key) or Entry(asked.key, None, None, 0, None, None, None)
-        assert len(bound) == len(asked.protected), "a statement binds every row or none"
-        (attempts, next_attempt_at), (_, admitted_at, covered_until) = claimed[0], bound[0]
-        return Admitted(asked, attempts, next_attempt_at, admitted_at, covered_until)
+        while True:
+            try:
+                *_, claimed, bound = self._asked(asked)
+            except Refused as refusal:
+                if meant := refused(refusal, asked, self._db):
+                    raise meant from refusal
+            else:
+                return self._admitted(asked, claimed, bound)
 
     def record(self, admitted: Admitted, value: bytes) -> None:
         """Release the guard and record the value, in that order and in one batch (run.callback-guard.release)."""
@@ -79,14 +69,19 @@ class SqlAdmission:
             return
 
     def settle(self, admitted: Admitted, mark: Mark) -> None:
-        """Release the guard without a value, the entry's marks changed first."""
+        """Release the guard without a value, the entry's marks changed first.
+
+        Raise `ExecutionTransferBlocked` where an answer is outstanding and the window has passed: the guard stands.
+        """
         asked = admitted.asked
         calls = _settling(asked, mark)
         try:
-            settled(lambda: self._db.run(*calls), found=lambda: self._released(admitted.token))
+            rows = settled(lambda: self._db.run(*calls), found=lambda: self._released(admitted.token))
         except StorageBindingUnavailable:
             self._remember(asked, mark=mark)
             raise
+        if rows and not rows[-1] and (standing := blocking(asked, self._db)):
+            raise standing
 
     def undo(self, scope: str) -> None:
         """Undo what of `scope` was left unsettled: its attempt is about to end."""
@@ -97,6 +92,26 @@ class SqlAdmission:
     def settlement(self, guard: Guard, given: Evidence, value: bytes | None) -> Sequence[Call]:
         """The statement that settles the entry, for the batch that releases the guard by hand."""
         return (settlement(guard, given, None if value is None else self._journal.place(value)),)
+
+    def _asked(self, asked: Asked) -> list[Rows]:
+        calls = (
+            *self._undoing(asked.attempt.scope),
+            call("refuse_inadmissible", **asked.arguments),
+            call("claim_admission", **asked.arguments),
+            call("acquire_guard", **asked.arguments),
+        )
+        try:
+            return settled(lambda: self._db.run(*calls), found=lambda: self._found(asked))
+        except StorageBindingUnavailable:
+            self._remember(asked, mark=Mark.WITHDRAWN)
+            raise
+
+    def _admitted(self, asked: Asked, claimed: Rows, bound: Rows) -> Admitted | Entry:
+        if not bound:
+            return self._journal.find(asked.key) or Entry(asked.key, None, None, 0, None, None, None)
+        assert len(bound) == len(asked.protected), "a statement binds every row or none"
+        (attempts, next_attempt_at), (_, admitted_at, covered_until) = claimed[0], bound[0]
+        return Admitted(asked, attempts, next_attempt_at, admitted_at, covered_until)
 
     def _finished(self, calls: Sequence[Call], asked: Asked, *, placed: Mapping[str, object]) -> None:
         """Run `calls`, and once more where they were not applied: the second meets the first by its own conditions."""
@@ -140,5 +155,6 @@ class SqlAdmission:
 
 def _settling(asked: Asked, mark: Mark) -> tuple[Call, ...]:
     """Change the entry's marks while the guard stands, and release it: applied twice it is as applied once."""
-    marking = (call(MARKS[mark], **asked.entry, guard=asked.token),) if mark in MARKS else ()
-    return (*marking, call("release_guard", guard=asked.token))
+    if mark is Mark.STAYS:
+        return (call("release_covered", guard=asked.token),)
+    return (call(MARKS[mark], **asked.entry, guard=asked.token), call("release_guard", guard=asked.token))

@@ -42,10 +42,11 @@ SELECT g.protected, g.token, g.scope, g.execution_id, g.attempt, g.holder, g.ste
   FROM guards AS g;
 
 -- name: create_owners_guarded
--- A guarded owner is closed and never handed on: clearing its attempt ends a lease, naming another is a takeover.
+-- A guarded owner is closed and never handed on: clearing its attempt ends a lease, naming another is a takeover. No
+-- other row takes its scope either: UPDATE OR REPLACE would delete it without asking the trigger on DELETE.
 CREATE TRIGGER IF NOT EXISTS owners_guarded
 BEFORE UPDATE OF scope, execution_id, attempt, holder, finished_at ON owners
-WHEN EXISTS (SELECT 1 FROM guards WHERE protected = 'owner:' || OLD.scope)
+WHEN EXISTS (SELECT 1 FROM guards WHERE protected IN ('owner:' || OLD.scope, 'owner:' || NEW.scope))
  AND (NEW.scope IS NOT OLD.scope OR NEW.execution_id IS NOT OLD.execution_id
       OR NEW.finished_at IS NOT OLD.finished_at
       OR (NEW.holder IS NOT NULL AND (NEW.holder IS NOT OLD.holder OR NEW.attempt IS NOT OLD.attempt))
@@ -71,7 +72,7 @@ END;
 
 -- name: create_leases_guarded
 CREATE TRIGGER IF NOT EXISTS leases_guarded BEFORE UPDATE OF key, holder, fence ON leases
-WHEN EXISTS (SELECT 1 FROM guards WHERE protected = 'lease:' || OLD.key)
+WHEN EXISTS (SELECT 1 FROM guards WHERE protected IN ('lease:' || OLD.key, 'lease:' || NEW.key))
  AND (NEW.key IS NOT OLD.key OR NEW.fence IS NOT OLD.fence
       OR (NEW.holder IS NOT NULL AND NEW.holder IS NOT OLD.holder))
 BEGIN
@@ -177,6 +178,11 @@ SELECT 'superseded' WHERE NOT EXISTS (
 
 -- name: release_guard, durable
 DELETE FROM guards WHERE token = :guard
+RETURNING protected;
+
+-- name: release_covered, durable
+-- What ended without an answer is released only while the window covers, however late this statement arrives.
+DELETE FROM guards WHERE token = :guard AND covered_until > :now
 RETURNING protected;
 
 -- name: clear_admission, durable

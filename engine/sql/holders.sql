@@ -23,7 +23,8 @@ RETURNING expires_at;
 UPDATE holders SET exited_at = :now WHERE id = :holder AND exited_at IS NULL;
 
 -- name: forget_holders
--- A holder's row outlives every owner that names it.
+-- A holder's row outlives every owner and every guard that names it: its exit is what a replay asks for.
 DELETE FROM holders
  WHERE expires_at < :now - :keep_ms
-   AND id NOT IN (SELECT holder FROM owners WHERE holder IS NOT NULL);
+   AND id NOT IN (SELECT holder FROM owners WHERE holder IS NOT NULL)
+   AND id NOT IN (SELECT holder FROM guards);

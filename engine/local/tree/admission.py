@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from engine.errors import ContextfulError, ExecutionSuperseded, Refused
 from engine.guards.asked import Admitted
 from engine.guards.evidence import Proof
-from engine.guards.refusals import refused, settled, unsettled
+from engine.guards.refusals import blocking, refused, settled, unsettled
 from engine.guards.rules import Admissible, Mark, admissible
 from engine.guards.store import Guards
 from engine.shapes import Entry, EntryKey
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from engine.guards.guard import Guard
     from engine.local.tree.journal import TreeJournal
     from engine.local.tree.tree import Tree
-    from engine.ports import Call, Database
+    from engine.ports import Call, Database, Rows
 
 
 class TreeAdmission:
@@ -60,9 +60,12 @@ class TreeAdmission:
             self._release(admitted.token)
 
     def settle(self, admitted: Admitted, mark: Mark) -> None:
-        """Change the entry's marks, then release the guard."""
+        """Change the entry's marks, then release the guard, or let it stand where the window has passed unanswered."""
         with self._tree.changing(admitted.asked.key.execution_id):
             entry = self._journal.find(admitted.asked.key)
+            if mark is Mark.STAYS:
+                self._release_covered(admitted)
+                return
             if entry and self._db.run(call("find_guard", token=admitted.token))[0]:
                 self._journal.put(_marked(entry, admitted, mark))
             self._release(admitted.token)
@@ -83,7 +86,8 @@ class TreeAdmission:
                 with self._journal.placed(value) as (inline, blob):
                     self._journal.put(replace(entry, claim=None, receipt=given.text, value=inline, blob=blob))
             else:
-                self._journal.put(replace(entry, claim=None, receipt=given.receipt and given.text))
+                receipt = given.text if given.proof is Proof.RECEIPT else entry.receipt
+                self._journal.put(replace(entry, claim=None, receipt=receipt))
         return ()
 
     def _require_admissible(self, entry: Entry, asked: Asked) -> None:
@@ -101,11 +105,7 @@ class TreeAdmission:
         raise unsettled(asked)
 
     def _bound(self, entry: Entry, asked: Asked) -> Admitted:
-        acquiring = call("acquire_guard_apart", **asked.arguments, first_admitted_at=entry.admitted_at)
-        try:
-            _, bound = self._db.run(call("require_attempt", **asked.attempt.columns), acquiring)
-        except Refused as refusal:
-            raise refused(refusal, asked, self._db) from refusal
+        bound = self._acquired(entry, asked)
         admitted = Admitted(
             asked, entry.attempts, entry.next_attempt_at, admitted_at=bound[0][1], covered_until=bound[0][2]
         )
@@ -118,6 +118,15 @@ class TreeAdmission:
             raise
         return admitted
 
+    def _acquired(self, entry: Entry, asked: Asked) -> Rows:
+        acquiring = call("acquire_guard_apart", **asked.arguments, first_admitted_at=entry.admitted_at)
+        while True:
+            try:
+                return self._db.run(call("require_attempt", **asked.attempt.columns), acquiring)[1]
+            except Refused as refusal:
+                if meant := refused(refusal, asked, self._db):
+                    raise meant from refusal
+
     def _holds(self, admitted: Admitted) -> bool:
         """Whether the guard stands and its attempt is the active one."""
         attempt = admitted.asked.attempt
@@ -125,6 +134,11 @@ class TreeAdmission:
             call("find_guard", token=admitted.token), call("active_attempt", scope=attempt.scope)
         )
         return bool(guards) and owners == [(attempt.execution_id, attempt.run_id, attempt.holder)]
+
+    def _release_covered(self, admitted: Admitted) -> None:
+        (released,) = self._db.run(call("release_covered", guard=admitted.token))
+        if not released and (standing := blocking(admitted.asked, self._db)):
+            raise standing
 
     def _release(self, token: str) -> None:
         self._db.run(call("release_guard", guard=token))
