@@ -67,9 +67,9 @@ class Store:
         self.opened.append(engine.keeper.stop)
         return engine
 
-    def stalled(self) -> Engine:
+    def stalled(self, **options: Any) -> Engine:
         """An engine that renews nothing, as a process does that hangs or is gone: its keeper's clock stands."""
-        engine = self.engine()
+        engine = self.engine(**options)
         engine.keeper._clock = type(self.clock)(self.clock.now())
         return engine
 
