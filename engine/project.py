@@ -23,7 +23,7 @@ from engine.trace import caller
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from engine.pipeline.declaration import Manifest, Pipeline
+    from engine.pipeline.declaration import Export, Manifest, Pipeline
     from engine.pipeline.source import Secrets
 
 PROFILE = "CONTEXTFUL_STORAGE_PROFILE"
@@ -94,7 +94,12 @@ class Project:
 
     def secrets(self, pipeline: Pipeline) -> Secrets:
         """The secrets one pipeline needs. Raise `SecretNotFound` naming every one that is not set."""
-        return manifests.secrets_of(replace(self.manifest, pipelines=(pipeline,)), self.environ)
+        return manifests.secrets_of(replace(self.manifest, pipelines=(pipeline,), destinations=()), self.environ)
+
+    def export_secrets(self, export: Export) -> Secrets:
+        """The secrets that an export's destination needs. Raise `SecretNotFound` naming every one that is not set."""
+        destinations = tuple(each for each in self.manifest.destinations if each.name == export.destination)
+        return manifests.secrets_of(replace(self.manifest, pipelines=(), destinations=destinations), self.environ)
 
     def known_secrets(self) -> dict[str, str]:
         """Every secret the manifest names that is set, pepper and seal key too: what the guard keeps out of records."""

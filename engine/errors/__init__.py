@@ -28,6 +28,7 @@ from engine.errors.declaration import (
     SiteIdUnresolved,
     TableUnknown,
 )
+from engine.errors.exports import ExportColumnsAmbiguous, ExportUnknown
 from engine.errors.failures import (
     AuthExpired,
     Canceled,
@@ -173,6 +174,8 @@ __all__ = [
     "ExecutionSchemaIncompatible",
     "ExecutionSuperseded",
     "ExecutionTransferBlocked",
+    "ExportColumnsAmbiguous",
+    "ExportUnknown",
     "GuardStepRecorded",
     "GuardValueUnsealed",
     "GuardValueUnusable",

@@ -81,9 +81,8 @@ def test_a_profile_without_a_part_is_refused_and_closed_again(
 def test_every_missing_capability_is_named_at_once(tmp_path: Path, clock: SettableClock, installed: Any) -> None:
     installed(Partial({"capabilities": frozenset({"journal", "blobs"})}))
 
-    with pytest.raises(
-        StorageCapabilityMissing, match="it lacks awakeables, owners, corpus, outbox, strict-guards"
-    ) as refusal:
+    lacking = "it lacks awakeables, owners, corpus, outbox, strict-guards"
+    with pytest.raises(StorageCapabilityMissing, match=lacking) as refusal:
         project(tmp_path, clock).engine()
 
     assert (refusal.value.exit_code, refusal.value.tag) == (2, "Storage")
