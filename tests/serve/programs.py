@@ -51,8 +51,13 @@ def waits(profile: str, root: str, name: str = "engine") -> NoReturn:
 
 
 def drains(profile: str, root: str) -> NoReturn:
-    """An engine that takes a while to end when it is asked to, and says itself that it is gone."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+    """An engine that takes a while to end when it is asked to, and says itself that it is gone. It is asked once."""
+
+    def asked(*_: object) -> NoReturn:
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(8))
+        sys.exit(7)
+
+    signal.signal(signal.SIGTERM, asked)
     with opened(profile, root) as engine, engine.open("engine", plan="plan-a") as held:
         note(root, "engine")
         try:

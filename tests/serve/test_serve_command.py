@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sqlite3
+import subprocess
 import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -18,12 +19,11 @@ from engine.cli.serve import due
 from engine.clock import SystemClock
 from engine.errors import RateLimited, Waiting
 from engine.project import Project
-from tests.cli.conftest import QUAKES
+from tests.cli.conftest import QUAKES, SCRIPT
+from tests.serve.strays import alive
 from worker.scheduled import COMMAND
 
 if TYPE_CHECKING:
-    import subprocess
-
     from engine.demo.api import DemoApi
     from tests.cli.conftest import Shell
 
@@ -107,7 +107,7 @@ def test_the_manifest_serve_is_given_is_its_engine_s(shell: Shell) -> None:
 
 def test_modules_in_the_working_directory_do_not_come_before_the_library_s(shell: Shell) -> None:
     shell.orders()
-    shell.write("typer.py", "raise AssertionError('not the library')")
+    shell.write("engine.py", "raise AssertionError('not the library')")
 
     assert shell.script("serve", "--", "pipeline", "list").code == 0
 
@@ -125,6 +125,21 @@ def test_a_stopped_serve_drains_its_engine_and_exits_as_it_does(shell: Shell, sl
     assert "Canceled: interrupted" in err
     assert shell.json("run", "show", "first")["status"] == "canceled"
     assert all(exits(shell))
+
+
+def test_what_ran_before_serve_became_this_process_is_left_alone(shell: Shell) -> None:
+    shell.orders()
+    script = f"sleep 60 >/dev/null 2>&1 & echo $!; exec {SCRIPT} serve -- pipeline list"
+
+    entry = subprocess.run(
+        ["sh", "-c", script], cwd=shell.folder, stdout=subprocess.PIPE, text=True, timeout=30, check=True
+    )
+    before = int(entry.stdout.split()[0])
+    runs_on = alive(before)
+    os.kill(before, signal.SIGKILL)
+
+    assert runs_on
+    assert "orders" in entry.stdout
 
 
 @pytest.mark.parametrize(
