@@ -14,6 +14,7 @@ record ──▶ value
 from __future__ import annotations
 
 import itertools
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -26,6 +27,7 @@ from engine.errors import (
     ExecutionTransferBlocked,
     RateLimited,
     StepFailed,
+    StorageBindingUnavailable,
     Waiting,
 )
 from engine.execution.call import Call
@@ -123,6 +125,7 @@ class Steps:
     noticed: Callable[[str, int, ContextfulError, int], None]
     tokens: Iterator[int] = field(default_factory=itertools.count)
     failed: Callable[[str, int, ContextfulError], None] = lambda *_: None
+    unsure: dict[EntryKey, str] = field(default_factory=dict)
 
     def run(
         self,
@@ -136,7 +139,8 @@ class Steps:
         """Return the value of `key`: the recorded one, or the one `effect` returns, recorded before it is returned.
 
         Raise `StepFailed` when the failure stands, `Waiting` when the next try is more than 300 s away,
-        `ExecutionSuperseded` when the attempt lost its owner. Reading first spares a replay the write lock, so a caller
+        `ExecutionSuperseded` when the attempt lost its owner, `StorageBindingUnavailable` when the store's answer was
+        lost and nothing tells whether the value is recorded. Reading first spares a replay the write lock, so a caller
         that expects one says `likely_recorded`.
         """
         self.cancellation.check()
@@ -159,9 +163,10 @@ class Steps:
             self.journal.park(key, token=entry.claim)
 
     def _claim(self, key: EntryKey, course: Course) -> Entry:
-        token = f"{self.attempt.run_id}.{next(self.tokens)}"
+        token = self.unsure.pop(key, None) or f"{self.attempt.run_id}.{next(self.tokens)}"
         while True:
-            entry = course.claim(key, token=token)
+            with self._sure_of(key, token):
+                entry = course.claim(key, token=token)
             if entry.recorded or entry.claim == token:
                 return entry
             self.cancellation.wait(self.clock, SIBLING_POLL_MS)
@@ -182,8 +187,9 @@ class Steps:
         while True:
             attempts += 1
             try:
-                return course.attempt_once(key, claim.claim, effect, number=attempts)
-            except ExecutionSuperseded:
+                with self._sure_of(key, claim.claim):
+                    return course.attempt_once(key, claim.claim, effect, number=attempts)
+            except (ExecutionSuperseded, StorageBindingUnavailable):
                 raise
             except GUARDED:
                 self.journal.park(key, token=claim.claim)
@@ -198,6 +204,15 @@ class Steps:
                     raise
                 self.failed(key.step, attempts, failure)
                 self._pause_or_fail(key, claim.claim, failure, attempts=attempts, schedule=schedule)
+
+    @contextmanager
+    def _sure_of(self, key: EntryKey, token: str) -> Iterator[None]:
+        """Remember a claim of which a lost answer leaves open whether it stands: the next caller goes on under it."""
+        try:
+            yield
+        except StorageBindingUnavailable:
+            self.unsure[key] = token
+            raise
 
     def _pause_or_fail(
         self, key: EntryKey, token: str, failure: ContextfulError, *, attempts: int, schedule: Schedule

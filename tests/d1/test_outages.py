@@ -1,0 +1,72 @@
+"""A step whose record got no answer: raised as unknown, and the same attempt goes on under the claim it had."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from engine.errors import StorageBindingUnavailable
+from tests.d1.conftest import Lossy
+from tests.stores import Effect
+
+if TYPE_CHECKING:
+    from d1.database import D1Database
+    from engine.execution.execution import Execution
+    from tests.stores import Store
+
+pytestmark = pytest.mark.clause("run.journal.d1-transport")
+
+
+@pytest.fixture
+def lossy(store: Store) -> Lossy:
+    """The journal's way to the database of the store's engine."""
+    journal = cast("Any", store.here.profile.journal)
+    journal._db = Lossy(cast("D1Database", store.here.profile.database))
+    return cast("Lossy", journal._db)
+
+
+@pytest.fixture
+def execution(store: Store, lossy: Lossy) -> Execution:
+    return store.open()
+
+
+def test_a_record_that_was_not_applied_is_raised_and_the_step_can_be_asked_for_again(
+    execution: Execution, lossy: Lossy
+) -> None:
+    effect = Effect("paid")
+    lossy.lose("record_entry", applied=False)
+
+    with pytest.raises(StorageBindingUnavailable) as raised:
+        execution.step("pay", effect)
+    again = execution.step("pay", effect)
+
+    assert raised.value.applied == "unknown"
+    assert again == "paid"
+    assert effect.keys == effect.keys[:1] * 2
+
+
+def test_a_record_that_was_applied_unheard_is_found_when_the_step_is_asked_for_again(
+    execution: Execution, lossy: Lossy
+) -> None:
+    effect = Effect("paid")
+    lossy.lose("record_entry", dead_after=True)
+
+    with pytest.raises(StorageBindingUnavailable):
+        execution.step("pay", effect)
+    lossy.reads_too = False
+
+    assert execution.step("pay", effect) == "paid"
+    assert effect.calls == 1
+
+
+def test_a_claim_that_was_applied_unheard_is_gone_on_with(execution: Execution, lossy: Lossy) -> None:
+    effect = Effect("paid")
+    lossy.lose("claim_entry", dead_after=True)
+
+    with pytest.raises(StorageBindingUnavailable):
+        execution.step("pay", effect)
+    lossy.reads_too = False
+
+    assert execution.step("pay", effect) == "paid"
+    assert effect.calls == 1
