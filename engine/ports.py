@@ -213,6 +213,9 @@ class Admission(Protocol):
     def settlement(self, guard: Guard, given: Evidence, value: bytes | None) -> Sequence[Call]:
         """Settle the entry by an operator's evidence: the statements that join the batch releasing the guard."""
 
+    def awaits_value(self, guard: Guard, given: Evidence) -> bool:
+        """Whether the receipt `given` settled the entry, it has no value yet and no callback is out for it."""
+
 
 class Awakeables(Protocol):
     """The registry of waits for an outside party (run.suspend.awakeable); instants come from the caller."""

@@ -14,7 +14,8 @@ from engine.guards.asked import Admitted
 from engine.guards.desk import settlement
 from engine.guards.refusals import blocking, refused
 from engine.guards.rules import Mark
-from engine.shapes import Entry
+from engine.guards.store import Guards
+from engine.shapes import Entry, EntryKey
 from engine.sql import call
 from engine.unanswered import settled
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from engine.guards.evidence import Evidence
     from engine.guards.guard import Guard
     from engine.journal import SqlJournal
-    from engine.ports import Call, Database, Rows
+    from engine.ports import Call, Database, JournalStore, Rows
 
 MARKS: Final[Mapping[Mark, str]] = {Mark.CLEARED: "clear_admission", Mark.WITHDRAWN: "withdraw_admission"}
 """The statement that changes the entry's marks, where an ending changes them."""
@@ -93,6 +94,10 @@ class SqlAdmission:
         """The statement that settles the entry, for the batch that releases the guard by hand."""
         return (settlement(guard, given, None if value is None else self._journal.place(value)),)
 
+    def awaits_value(self, guard: Guard, given: Evidence) -> bool:
+        """Whether the receipt settled the entry, it has no value yet and no callback is out for it."""
+        return awaits_value(self._journal, self._db, guard, given)
+
     def _asked(self, asked: Asked) -> list[Rows]:
         calls = (
             *self._undoing(asked.attempt.scope),
@@ -151,6 +156,13 @@ class SqlAdmission:
 
     def _undoing(self, scope: str) -> tuple[Call, ...]:
         return tuple(each for calls in self._unsettled.get(scope, ()) for each in calls)
+
+
+def awaits_value(journal: JournalStore, database: Database, guard: Guard, given: Evidence) -> bool:
+    """Whether `given` settled the entry of `guard`, it has no value yet and no guard protects its scope."""
+    entry = journal.find(EntryKey(guard.execution_id, guard.step, guard.input))
+    awaits = entry is not None and not entry.recorded and entry.receipt == given.text
+    return awaits and Guards(database).protecting(guard.scope) is None
 
 
 def _settling(asked: Asked, mark: Mark) -> tuple[Call, ...]:

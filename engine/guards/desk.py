@@ -89,6 +89,8 @@ class Desk:
         if found is None or given.proof is not Proof.RECEIPT:
             raise ExecutionGuardUnknown(token=token)
         guard = Guard.of(found.guard)
+        if not self._admission.awaits_value(guard, given):
+            raise ExecutionGuardUnknown(token=token)
         calls = (audit(guard, given, operator=operator), *self._admission.settlement(guard, given, value))
         self._db.run(*calls)
 

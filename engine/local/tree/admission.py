@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine.errors import ContextfulError, ExecutionSuperseded, Refused
+from engine.guards.admission import awaits_value
 from engine.guards.asked import Admitted
 from engine.guards.evidence import Proof
 from engine.guards.refusals import blocking, refused, settled, unsettled
@@ -89,6 +90,10 @@ class TreeAdmission:
                 receipt = given.text if given.proof is Proof.RECEIPT else entry.receipt
                 self._journal.put(replace(entry, claim=None, receipt=receipt))
         return ()
+
+    def awaits_value(self, guard: Guard, given: Evidence) -> bool:
+        """Whether the receipt settled the entry, it has no value yet and no callback is out for it."""
+        return awaits_value(self._journal, self._db, guard, given)
 
     def _require_admissible(self, entry: Entry, asked: Asked) -> None:
         """Raise what `refuse_inadmissible` refuses where the journal is a table."""
