@@ -144,3 +144,15 @@ def replayable(guard: Guard) -> str:
 def recorded_bytes(value: Any) -> bytes:
     """`value` as a step records it."""
     return values.encode(value, step="send")
+
+
+def reconcile(store: Store, guard: Guard, evidence: str, *, value: bytes | None = None) -> None:
+    """Release the guard by hand."""
+    desk(store).reconcile(guard.token, evidence=evidence, operator="ops", value=value)
+
+
+def again(store: Store, dead: Dead, *, window: int | None = HOUR) -> tuple[object, list[str]]:
+    """What the step of a dead engine returns to the next attempt, and the keys that were sent for it."""
+    effect = Effect("again")
+    value = store.open(engine=engine_for(store, window=window)).step(dead.guard.step, effect, destination="vendor")
+    return value, effect.keys

@@ -1,0 +1,183 @@
+"""What is evidence that a guard may go, and what becomes of the entry it protected."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.errors import (
+    EffectSettled,
+    ExecutionGuardEvidenceMismatch,
+    ExecutionGuardUnknown,
+)
+from engine.shapes import INLINE_LIMIT
+from tests.guarded import (
+    HOUR,
+    again,
+    desk,
+    died_sending,
+    engine_for,
+    guards,
+    left_sending,
+    receipt,
+    reconcile,
+    recorded_bytes,
+    replayable,
+)
+from tests.stores import LEASE, Effect, Store
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from engine.guards.guard import Guard
+
+UNKNOWN_FORMS = (
+    *("", "{key}", "receipt:{key}", "receipt:{key}:", "receipt:{key}: ", "receipt::ch_1", "Receipt:{key}:1"),
+    *("idempotency:{key}:x", "idempotency:{key}\n", "absent:{key}"),
+)
+
+
+@pytest.mark.clause("run.callback-guard.evidence")
+@pytest.mark.parametrize("form", ["idempotency:{other}", "receipt:{other}:ch_1", "receipt:{other}:absent"])
+def test_evidence_that_names_another_key_releases_nothing(store: Store, form: str) -> None:
+    dead = left_sending(store)
+
+    with pytest.raises(ExecutionGuardEvidenceMismatch):
+        reconcile(store, dead.guard, form.format(other="0" * 32))
+
+    assert guards(store) == [dead.guard]
+    assert desk(store).audits() == []
+
+
+@pytest.mark.clause("run.callback-guard.evidence")
+@pytest.mark.parametrize("text", UNKNOWN_FORMS)
+def test_evidence_of_no_known_form_releases_nothing(store: Store, text: str) -> None:
+    dead = left_sending(store)
+
+    with pytest.raises(ExecutionGuardEvidenceMismatch):
+        reconcile(store, dead.guard, text.format(key=dead.guard.idempotency_key))
+
+    assert guards(store) == [dead.guard]
+
+
+@pytest.mark.clause("run.callback-guard.evidence")
+@pytest.mark.parametrize("window", [None, LEASE])
+def test_without_a_window_that_covers_the_key_proves_nothing_and_a_receipt_does(
+    store: Store, window: int | None
+) -> None:
+    dead = left_sending(store, window=window)
+
+    with pytest.raises(ExecutionGuardEvidenceMismatch):
+        reconcile(store, dead.guard, replayable(dead.guard))
+    stood = guards(store)
+    reconcile(store, dead.guard, receipt(dead.guard))
+
+    assert stood == [dead.guard]
+    assert guards(store) == []
+
+
+@pytest.mark.clause("run.callback-guard.evidence")
+def test_while_the_window_covers_the_key_releases_and_is_sent_again(store: Store) -> None:
+    dead = died_sending(store)
+    store.clock.advance(LEASE)
+
+    reconcile(store, dead.guard, replayable(dead.guard))
+
+    assert again(store, dead) == ("again", dead.keys)
+
+
+@pytest.mark.clause("run.callback-guard.evidence")
+def test_a_receipt_settles_the_entry_which_is_not_sent_again(store: Store) -> None:
+    dead = left_sending(store, window=None)
+    reconcile(store, dead.guard, receipt(dead.guard))
+
+    with pytest.raises(EffectSettled) as refusal:
+        again(store, dead, window=None)
+
+    assert (refusal.value.receipt, refusal.value.token) == (receipt(dead.guard), dead.guard.token)
+    assert "--value" in str(refusal.value)
+
+
+@pytest.mark.clause("run.callback-guard.evidence")
+def test_a_settled_entry_is_sent_again_only_while_its_window_covers(store: Store) -> None:
+    dead = left_sending(store, window=LEASE * 2)
+    reconcile(store, dead.guard, receipt(dead.guard))
+    store.clock.advance(LEASE)
+    passed = engine_for(store, window=LEASE * 2)
+
+    with pytest.raises(EffectSettled):
+        store.open(engine=passed).step(dead.guard.step, Effect(), destination="vendor")
+
+    assert guards(store) == []
+
+
+@pytest.mark.clause("run.callback-guard.evidence")
+@pytest.mark.parametrize("value", ["charged", "x" * INLINE_LIMIT])
+def test_a_value_given_with_the_receipt_is_what_the_step_returns(store: Store, value: str) -> None:
+    dead = left_sending(store, window=None)
+
+    reconcile(store, dead.guard, receipt(dead.guard), value=recorded_bytes(value))
+
+    assert again(store, dead, window=None) == (value, [])
+
+
+@pytest.mark.clause("run.callback-guard.evidence")
+def test_a_value_given_later_for_a_receipt_is_what_the_step_returns(store: Store) -> None:
+    dead = left_sending(store, window=None)
+    reconcile(store, dead.guard, receipt(dead.guard))
+
+    desk(store).supply(dead.guard.token, evidence=receipt(dead.guard), operator="ops", value=recorded_bytes("charged"))
+
+    assert again(store, dead, window=None) == ("charged", [])
+    assert [audit.evidence for audit in desk(store).audits()] == [receipt(dead.guard)] * 2
+
+
+@pytest.mark.clause("run.callback-guard.evidence")
+@pytest.mark.parametrize("how", ["never reconciled", "another receipt", "absence", "recorded already"])
+def test_a_value_is_taken_later_only_for_the_receipt_that_settled_an_unrecorded_step(store: Store, how: str) -> None:
+    dead = left_sending(store, window=None)
+    given = receipt(dead.guard, "absent" if how == "absence" else "ch_1")
+    if how != "never reconciled":
+        reconcile(store, dead.guard, given, value=recorded_bytes("first") if how == "recorded already" else None)
+    before = (store.entries(dead.execution.execution_id), desk(store).audits())
+
+    with pytest.raises(ExecutionGuardUnknown):
+        desk(store).supply(
+            dead.guard.token,
+            evidence=receipt(dead.guard, "ch_2") if how == "another receipt" else given,
+            operator="ops",
+            value=recorded_bytes("second"),
+        )
+
+    assert (store.entries(dead.execution.execution_id), desk(store).audits()) == before
+
+
+@pytest.mark.clause("run.callback-guard.evidence")
+@pytest.mark.parametrize("evidence", [replayable, lambda guard: receipt(guard, "absent")])
+def test_a_value_without_a_receipt_that_proves_it_is_refused(store: Store, evidence) -> None:
+    dead = left_sending(store)
+
+    with pytest.raises(ExecutionGuardEvidenceMismatch):
+        reconcile(store, dead.guard, evidence(dead.guard), value=recorded_bytes("charged"))
+
+    assert guards(store) == [dead.guard]
+
+
+@pytest.mark.clause("run.callback-guard.evidence")
+def test_the_destinations_word_that_it_never_saw_the_key_leaves_the_entry_to_be_sent(store: Store) -> None:
+    dead = left_sending(store, window=None)
+
+    reconcile(store, dead.guard, receipt(dead.guard, "absent"))
+
+    assert again(store, dead, window=None) == ("again", dead.keys)
+
+
+@pytest.mark.clause("run.callback-guard.evidence", "run.callback-guard.window")
+def test_after_the_word_of_absence_the_window_begins_anew(store: Store) -> None:
+    dead = left_sending(store)
+    store.clock.advance(2 * HOUR)
+    reconcile(store, dead.guard, receipt(dead.guard, "absent"))
+    execution = store.open(engine=engine_for(store))
+    seen: list[Guard] = []
+
+    execution.step(dead.guard.step, Effect(lambda: seen.extend(guards(store))), destination="vendor")
+
+    assert [guard.covered_until for guard in seen] == [store.clock.now() + HOUR]
