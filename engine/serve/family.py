@@ -13,27 +13,33 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from engine.errors import Permanent
+from engine.execution.announce import HOLDERS, address
 from engine.serve.processes import Process, adopt_orphans, group_stands, processes, send, send_group
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
 
 class Family:
     """One engine, the leader of a session of its own. A process has one family at a time: it collects all that ends.
 
-    `code` is how the engine ended: its exit code, negative for a signal, None while it runs.
+    `holders` is the pipe to name holders to. `code` is how the engine ended: its exit code, negative for a signal, None
+    while it runs.
     """
 
-    def __init__(self, argv: Sequence[str], *, environ: Mapping[str, str], stdout: int | None = None) -> None:
+    def __init__(
+        self, argv: Sequence[str], *, environ: Mapping[str, str], holders: Path, stdout: int | None = None
+    ) -> None:
         self.code: int | None = None
         self._adopting = adopt_orphans()
         # What an entry script left behind before it became this process is not the engine's.
         self._elders = {each.pid for each in processes() if each.parent == os.getpid()}
         self._asked: set[int] = set()
+        told = {**environ, HOLDERS: address(holders, adopting=self._adopting)}
         try:
             self._leader = subprocess.Popen(  # noqa: S603 - this very program
-                argv, env=environ, stdin=subprocess.DEVNULL, stdout=stdout, start_new_session=True
+                argv, env=told, stdin=subprocess.DEVNULL, stdout=stdout, start_new_session=True
             )
         except OSError as failure:
             raise Permanent(f"the engine cannot be started: {failure.strerror or failure}") from failure

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from engine.errors import ContextfulError
-from engine.execution.announce import HOLDERS
 from engine.serve.family import Family
 from engine.serve.pipe import HoldersPipe
 
@@ -49,7 +48,7 @@ class Supervisor:
         It returns once nothing of the engine is left and its holders' exits are recorded.
         """
         with HoldersPipe() as pipe:
-            family = Family(argv, environ={**environ, HOLDERS: str(pipe.path)}, stdout=stdout)
+            family = Family(argv, environ=environ, holders=pipe.path, stdout=stdout)
             try:
                 self._attend(family, pipe)
                 self._end(family, pipe)

@@ -17,7 +17,7 @@ from engine.serve.supervisor import Supervisor
 from engine.serve.wakes import Wakes
 from engine.sql import call
 from tests.children import opened
-from tests.serve.strays import await_note, for_ever, note, running, stray
+from tests.serve.strays import await_note, flee, for_ever, note, running, stray
 
 ROOT = Path(__file__).parents[2]
 
@@ -95,6 +95,21 @@ def leaves_a_pair(profile: str, root: str) -> NoReturn:
     await_note(root, "younger")
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError("unreachable")
+
+
+def has_a_daemon(profile: str, root: str) -> NoReturn:
+    """An engine that is killed while another one, below it, has fled to a session of its own."""
+    _held = opened(profile, root).open("engine", plan="plan-a")
+    subprocess.Popen(command("daemon", profile, root))
+    await_note(root, "daemon")
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("unreachable")
+
+
+def daemon(profile: str, root: str) -> NoReturn:
+    """Leave the session, and be an engine there."""
+    flee()
+    waits(profile, root, "daemon")
 
 
 def has_engines_below(profile: str, root: str) -> NoReturn:

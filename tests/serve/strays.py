@@ -25,15 +25,20 @@ def stubborn(root: str) -> NoReturn:
 
 
 def fugitive(root: str) -> NoReturn:
-    """Leave the session as a daemon does, and go on deaf to TERM."""
+    """Flee, and go on deaf to TERM."""
+    flee()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    note(root, "fugitive")
+    for_ever()
+
+
+def flee() -> None:
+    """Leave the session as a daemon does."""
     if os.fork():
         os._exit(0)
     os.setsid()
     if os.fork():
         os._exit(0)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    note(root, "fugitive")
-    for_ever()
 
 
 def elder(root: str) -> NoReturn:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 from engine.errors import Canceled, StorageFailure
-from engine.execution.announce import HOLDERS
+from engine.execution.announce import HOLDERS, address
 from engine.ports import Call, Statement
 from engine.serve.pipe import HoldersPipe
 from tests.serve.conftest import EXITS
@@ -37,7 +38,7 @@ def leases(store: Store) -> Leases:
 def pipe(monkeypatch: pytest.MonkeyPatch) -> Iterator[HoldersPipe]:
     """The pipe of a serve process above this one."""
     with HoldersPipe() as pipe:
-        monkeypatch.setenv(HOLDERS, str(pipe.path))
+        monkeypatch.setenv(HOLDERS, address(pipe.path, adopting=True))
         yield pipe
 
 
@@ -132,6 +133,36 @@ def test_every_engine_has_a_holder_of_its_own_and_names_it_once(store: Store, pi
     assert pipe.holders() == tuple(engine.leases.holder for engine in engines)
 
 
+@pytest.mark.clause(HOLDER_GONE)
+@pytest.mark.parametrize("serve", ["of another family", "of an earlier time", "that ends its children alone"])
+def test_a_process_that_serve_does_not_end_names_it_no_holder(
+    store: Store, pipe: HoldersPipe, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, serve: str
+) -> None:
+    pid, started, path = address(pipe.path, adopting=True).split(":")
+    others = {
+        "of another family": f"{os.getpid() + 1}:{started}:{path}",
+        "of an earlier time": f"{pid}:{int(started) - 1}:{path}",
+        "that ends its children alone": address(pipe.path, adopting=False),
+    }
+    monkeypatch.setenv(HOLDERS, others[serve])
+
+    with caplog.at_level(logging.WARNING, logger="contextful"):
+        store.here.leases.register()
+
+    assert pipe.holders() == ()
+    assert "this process is not one that it ends" in caplog.text
+
+
+def test_where_orphans_are_not_adopted_a_child_of_serve_names_its_holder(
+    store: Store, pipe: HoldersPipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(HOLDERS, f"{os.getppid()}:-:{pipe.path}")
+
+    store.here.leases.register()
+
+    assert pipe.holders() == (store.here.leases.holder,)
+
+
 @pytest.mark.parametrize("place", ["nothing", "a file", "a pipe nobody reads"])
 def test_a_holder_that_nobody_hears_of_is_warned_of_and_works(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, place: str
@@ -142,7 +173,7 @@ def test_a_holder_that_nobody_hears_of_is_warned_of_and_works(
     elif place == "a pipe nobody reads":
         with HoldersPipe() as pipe:
             pipe.path.rename(told)
-    monkeypatch.setenv(HOLDERS, str(told))
+    monkeypatch.setenv(HOLDERS, address(told, adopting=True))
 
     with caplog.at_level(logging.WARNING, logger="contextful"):
         store.open().close()

@@ -86,6 +86,14 @@ def test_every_engine_below_a_child_is_recorded_gone_with_it(ground: Ground) -> 
     assert (ended.running, ground.exits()) == ([], [True, True, True])
 
 
+@pytest.mark.clause(HOLDER_GONE, "run.callback-guard.holder-identity")
+def test_an_engine_that_fled_its_session_is_recorded_gone_with_it(ground: Ground) -> None:
+    ended = ground.ended(ground.serve("has_a_daemon"))
+
+    assert not alive(ground.noted("daemon"))
+    assert (ended.running, ground.exits()) == ([], [True, True])
+
+
 @pytest.mark.clause(CONTAINER_STOP)
 def test_when_serve_is_killed_nobody_records_the_exit_of_its_engine(ground: Ground) -> None:
     serve = ground.serve("waits")
