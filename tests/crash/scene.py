@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from engine.clock import SystemClock
 from engine.profile import open_profile
+from engine.shapes import INLINE_LIMIT
 from engine.storage import initialize
 from tests.crash.ground import Folder
 from tests.crash.herd import ON_EDGE
@@ -89,6 +90,12 @@ INCREMENTAL: Final = Play(
     before=(page(1, 2, 3), page(4, 5)),
 )
 STAMPED: Final = Play("stamped", "", KEYLESS.pages, stamped=True)
+LARGE: Final = Play(
+    "large", "", (page(1), tuple(row | {"text": "long " * (INLINE_LIMIT // 4)} for row in page(2)), page(3))
+)
+"""One pull is recorded as a blob."""
+
+PLAYS: Final = {play.name: play for play in (KEYLESS, KEYED, INCREMENTAL, STAMPED, LARGE)}
 
 
 @dataclass(frozen=True)
@@ -140,6 +147,11 @@ class Scene:
         """Every committed row with the table's own columns, in commit order."""
         own = [part.select([c for c in part.column_names if not c.startswith("_")]) for part in self._parts()]
         return [row for part in own for row in part.to_pylist()]
+
+    def goes_elsewhere(self) -> None:
+        """Let the next process be on another machine, where it finds what is on the edge and nothing else."""
+        if self.profile == ON_EDGE:
+            shutil.rmtree(self.state, ignore_errors=True)
 
     def latest(self) -> dict[int, dict[str, Any]]:
         """The last row of each id."""
@@ -231,13 +243,13 @@ class Stagehand:
         scene.reads(scene.shelf)
 
     def _played_before(self, name: str, profile: str) -> Path:
-        play = {play.name: play for play in (KEYLESS, KEYED, INCREMENTAL, STAMPED)}[name]
+        play = PLAYS[name]
         scene = self._fresh(play, profile, play.before)
         assert scene.finished()["exit"] == 0, self.herd.complaints()
         return scene.state
 
     def _reference(self, name: str, profile: str) -> Reference:
-        play = {play.name: play for play in (KEYLESS, KEYED, INCREMENTAL, STAMPED)}[name]
+        play = PLAYS[name]
         scene = self.scene(play, profile)
         before = scene.commits()
         first = scene.finished()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.crash.herd import KILLED, LOCAL, ON_EDGE, PROFILES, USUAL, scaled
-from tests.crash.scene import INCREMENTAL, KEYED, KEYLESS, LEASE_AND_A_BIT_MS, Play
+from tests.crash.scene import INCREMENTAL, KEYED, KEYLESS, LARGE, LEASE_AND_A_BIT_MS, Play
 from tests.crash.survival import resumed
 
 if TYPE_CHECKING:
@@ -27,16 +27,16 @@ AT_ONCE = 3
 )  # fmt: skip
 @pytest.mark.parametrize(
     ("play", "profile"),
-    [*product(PLAYS, LOCAL), (KEYLESS, ON_EDGE), *product([KEYED, INCREMENTAL], USUAL[len(LOCAL) :])],
+    [*product(PLAYS, LOCAL), (KEYLESS, ON_EDGE), *product([KEYED, INCREMENTAL, LARGE], USUAL[len(LOCAL) :])],
     ids=lambda asked: getattr(asked, "name", asked),
 )
 def test_a_run_killed_at_any_point_is_resumed_as_if_nothing_had_happened(
     stagehand: Stagehand, play: Play, profile: str
 ) -> None:
     reference = stagehand.reference(play.name, profile)
-    # On an edge the second and third play pass points that the first one has passed already.
+    # On an edge the other plays pass points that the first one has passed already.
     stride = scaled(profile, short=8, full=1, on_edge=(24, 1 if play is KEYLESS else 8))
-    first = (2 * PLAYS.index(play) + PROFILES.index(profile)) % stride
+    first = (2 * [*PLAYS, LARGE].index(play) + PROFILES.index(profile)) % stride
     points = reference.points[first::stride]
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -85,8 +85,10 @@ def _killed_after(
     reference = stagehand.reference(play.name, profile)
     scene = stagehand.scene(play, profile)
     deaths = _killed_in(scene, share * reference.seconds, offset_ms=0)
+    scene.goes_elsewhere()
     if again and scene.commits() == reference.before:
         deaths += _killed_in(scene, again * reference.seconds, offset_ms=LEASE_AND_A_BIT_MS)
+    scene.goes_elsewhere()
     try:
         resumed(scene, reference, deaths=2, torn=True)
     except AssertionError as wrong:
