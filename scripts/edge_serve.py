@@ -6,7 +6,6 @@ import argparse
 import fcntl
 import json
 import os
-import secrets
 import signal
 import socket
 import subprocess
@@ -23,6 +22,9 @@ from typing import TYPE_CHECKING, Final
 from edge_stage import ENTRY, stage
 from edge_tools import ROOT, VENDORED, Tools, tools
 
+from engine.clock import Chance, SystemClock
+from engine.operator.tokens import OperatorKey
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
@@ -31,6 +33,9 @@ READY_S: Final = 90
 """How long the Worker may take to answer; it takes a few seconds."""
 
 GRACE_S: Final = 5
+TOKEN_S: Final = 30 * 86_400
+"""How long the operator's token is good that each start prints anew."""
+
 DEPLOYED: Final = tomllib.loads((ROOT / "wrangler.toml").read_text(encoding="utf-8"))
 
 
@@ -41,17 +46,16 @@ def main() -> int:
         signal.signal(number, _end)
     _require_free(asked.port, asked.private_port)
     asked.state.mkdir(parents=True, exist_ok=True)
-    credential = _credential(asked.state)
     with (
         _kept_alone(asked.state),
         tempfile.TemporaryDirectory(prefix="contextful-edge-") as folder,
-        _host(asked, tools(), stage(Path(folder) / "worker", entry=asked.entry), credential) as host,
+        _host(asked, tools(), stage(Path(folder) / "worker", entry=asked.entry), key := _key(asked.state)) as host,
     ):
         if not _answers(host, asked.private_port):
             print(f"the Worker does not answer; its log is {_log(asked.state)}", file=sys.stderr)
             return 1
         addresses = f"public=http://127.0.0.1:{asked.port} private=http://127.0.0.1:{asked.private_port}"
-        print(f"ready {addresses} operator={credential}", flush=True)
+        print(f"ready {addresses} operator={_token(key, asked.project)}", flush=True)
         host.wait()
         print(f"the Worker's host ended by itself; its log is {_log(asked.state)}", file=sys.stderr)
         return 1
@@ -64,6 +68,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--state", type=Path, default=Path(".contextful/edge"), help="folder that keeps D1 and R2")
     parser.add_argument("--project", default="contextful", help="names the database and the bucket in it")
     parser.add_argument("--entry", type=Path, default=ENTRY, help="another main module, for tests of the Worker")
+    parser.add_argument("--var", action="append", default=[], metavar="NAME=VALUE", help="a variable of the Worker")
     asked = parser.parse_args()
     asked.state = asked.state.resolve()
     return asked
@@ -87,13 +92,15 @@ def _require_free(*ports: int) -> None:
                 raise SystemExit(msg) from None
 
 
-def _credential(state: Path) -> str:
-    """The operator's credential of this state folder, drawn once."""
-    kept = state / "operator"
-    if not kept.exists():
-        kept.touch(mode=0o600)
-        kept.write_text(secrets.token_urlsafe(32), encoding="utf-8")
-    return kept.read_text(encoding="utf-8")
+def _key(state: Path) -> OperatorKey:
+    """The key pair of this state folder, drawn once: no other edge takes its tokens."""
+    kept = state / "operator.pem"
+    return OperatorKey.kept(kept) if kept.exists() else OperatorKey.drawn(kept)
+
+
+def _token(key: OperatorKey, project: str) -> str:
+    now_s = SystemClock().now() // 1000
+    return key.token(project=project, operator="local-edge", ttl_s=TOKEN_S, now_s=now_s, chance=Chance())
 
 
 @contextmanager
@@ -114,7 +121,7 @@ def _log(state: Path) -> Path:
 
 @contextmanager
 def _host(
-    asked: argparse.Namespace, programs: Tools, staged: Path, credential: str
+    asked: argparse.Namespace, programs: Tools, staged: Path, key: OperatorKey
 ) -> Iterator[subprocess.Popen[bytes]]:
     """The process that holds workerd, in a process group of its own that ends with the block."""
     settings = {
@@ -125,7 +132,12 @@ def _host(
         "privatePort": asked.private_port,
         "project": asked.project,
         "date": DEPLOYED["compatibility_date"],
-        "bindings": {**DEPLOYED["vars"], "OPERATOR_CREDENTIAL": credential, "PROJECT": asked.project},
+        "bindings": {
+            **DEPLOYED["vars"],
+            "PROJECT": asked.project,
+            "OPERATOR_KEYS": key.public,
+            **dict(each.split("=", 1) for each in asked.var),
+        },
         "objects": {"ENGINE": {"className": "EngineContainer", "useSQLite": True}},
     }
     environment = {**programs.environment, "CONTEXTFUL_EDGE": json.dumps(settings)}

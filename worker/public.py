@@ -8,7 +8,10 @@ from urllib.parse import urlsplit
 
 from workers import Response, WorkerEntrypoint, python_to_rpc
 
+from d1.guards.requests import place
 from worker.batches import StatementFailed, run
+from worker.operator import Counter
+from worker.operator_credentials import Door
 from worker.requests import Bind
 from worker.scheduled import COMMANDS, CommandsUnusable, declared, wake_due
 
@@ -17,13 +20,21 @@ if TYPE_CHECKING:
 
 
 class Default(WorkerEntrypoint):
-    """What everybody reaches: nothing of it touches D1 or R2 for a caller."""
+    """What everybody reaches: only the operator's routes touch D1, for whoever proves to be one."""
 
     async def fetch(self, request: Request) -> Response:
         """Answer a request from outside."""
         if request.method == "GET" and urlsplit(request.url).path == "/healthz":
             return Response("ok\n", headers={"cache-control": "no-store"})
+        asked = place(request.url)
+        if asked and request.method == ("GET" if asked.token is None else "POST"):
+            counter = Counter(python_to_rpc(self.env.DB), Door.of(self._variable), int(time.time() * 1000))
+            return await counter.served(request, asked)
         return Response("not found\n", status=404)
+
+    def _variable(self, name: str) -> str:
+        value = getattr(self.env, name, None)
+        return value if isinstance(value, str) else ""
 
     async def scheduled(self, controller: Any, _env: Any, _ctx: Any) -> None:
         """Start what is declared for this cron, and wake what is due."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from engine.errors.base import NOT_NOW, NamedError, named
 from engine.errors.failures import Permanent, Transient
 
@@ -60,17 +62,17 @@ class ExecutionGuardEvidenceMismatch(NamedError, Permanent):
 
 @named
 class ExecutionGuardUnknown(NamedError, Permanent):
-    """No guard stands under the token; `released` says by whom and with what it was reconciled, where it was."""
+    """No guard stands under the token; `released` is what its audit says, where an operator reconciled it."""
 
     token: str
-    released: str | None = None
+    released: dict[str, Any] | None = None
     says = "no guard {token} stands"
     remedy = "contextful storage guard lists those that do; it may have been released already"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.released:
-            self.remedy = f"it was reconciled: {self.released}"
+            self.remedy = "{operator} reconciled it at {at} by {evidence}".format_map(self.released)
 
 
 @named

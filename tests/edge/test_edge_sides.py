@@ -46,7 +46,10 @@ def test_an_edge_ends_with_its_children_and_finds_its_state_again(tmp_path: Path
         assert _ends_with_its_children(first, signal.SIGTERM)
 
     with local_edge(state) as second:
-        assert second.operator == first.operator
+        # The token is a new one and the key that signs it the same: the older one is good until it ends.
+        assert second.operator != first.operator
+        for each in (first, second):
+            assert _listed(second.public, each.operator) != 401
         assert _send(second.private, "SELECT count(*) AS n FROM kept") == [[0]]
         assert httpx.get(f"{second.private}/v1/objects/corpus/kept", trust_env=False).content == b"kept"
         assert _ends_with_its_children(second, signal.SIGINT)
@@ -55,10 +58,9 @@ def test_an_edge_ends_with_its_children_and_finds_its_state_again(tmp_path: Path
 def test_an_edge_that_is_killed_takes_its_children_along(edge, tmp_path: Path):
     state = tmp_path / "state"
     with local_edge(state) as other:
-        # The credential is of this state folder and for its owner alone.
-        assert len(other.operator) >= 32
-        assert other.operator != edge.operator
-        assert (state / "operator").stat().st_mode & 0o077 == 0
+        # The credential is of this state folder, and the key that signs it for its owner alone.
+        assert _listed(other.public, edge.operator) == 401
+        assert (state / "operator.pem").stat().st_mode & 0o077 == 0
 
         assert _ends_with_its_children(other, signal.SIGKILL)
 
@@ -96,6 +98,13 @@ def _send(private: str, sql: str) -> list[list[object]]:
     answer = httpx.post(f"{private}/v1/batch", json=body, trust_env=False, timeout=30)
     rows: list[list[object]] = answer.json()["results"][0]["rows"]
     return rows
+
+
+def _listed(public: str, operator: str) -> int:
+    """How the public side answers whoever asks for guards with the token."""
+    headers = {"authorization": f"Bearer {operator}"}
+    url = f"{public}/v1/projects/contextful/guards"
+    return httpx.get(url, headers=headers, trust_env=False, timeout=30).status_code
 
 
 def _descendants(pid: int) -> list[int]:
