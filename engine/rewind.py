@@ -16,6 +16,7 @@ from engine.errors import (
     ExecutionRewindUnsafe,
     Refused,
 )
+from engine.exports.outbox import emptying
 from engine.pipeline.chunk_run import settled
 from engine.pipeline.chunks import Chunk
 from engine.pipeline.plans import Planned, unplanning
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from engine.pipeline.chunks import Window
     from engine.ports import Call
 
-REWINDABLE: Final = ("table:", "host:")
+REWINDABLE: Final = ("table:", "host:", "export:")
 """Scopes a rewind by execution retires; a chunk's owner retires with its window (run.own.rewind-not-pending)."""
 
 
@@ -102,8 +103,9 @@ def _retired(
     engine: Engine, owner: Owner, *, reason: str, pipelines: Mapping[str, str], also: Sequence[Call] = ()
 ) -> RunRow:
     row = _record(engine, owner, reason=reason, pipelines=pipelines)
+    unsent = (emptying(owner.execution_id),) if owner.scope.startswith("export:") else ()
     try:
-        canceled = engine.owners.withdraw(owner, record=row, also=also)
+        canceled = engine.owners.withdraw(owner, record=row, also=(*also, *unsent))
     except Refused as refusal:
         alive = f"an attempt has just taken {owner.scope}"
         raise ExecutionRewindUnsafe(execution_id=owner.execution_id, alive=alive) from refusal
@@ -144,7 +146,7 @@ def _record(engine: Engine, owner: Owner, *, reason: str, pipelines: Mapping[str
         plan_ref=owner.plan_ref,
         table=table,
         chunk=chunk.window.text if chunk else None,
-        host_scope=name if kind == "host" else None,
+        host_scope={"host": name, "export": owner.scope}.get(kind),
         pipeline_id=pipelines.get(table) if table else None,
         site_id=engine.settings.site_id,
         reason=engine.settings.guard.value(reason)[0],

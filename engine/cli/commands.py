@@ -63,6 +63,10 @@ ROOT: Final = Group(
                 "restore": "storage:restore",
             },
         ),
+        "export": Group(
+            "Publications: rows of the corpus on their way to destinations.",
+            {"list": "export:show", "run": "export:run"},
+        ),
         "catalog": Group("The catalog, a cache of what the corpus holds.", {"rebuild": "storage:rebuild"}),
     },
 )

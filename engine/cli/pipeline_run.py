@@ -17,7 +17,8 @@ SHOWN: Final = (
 """What `--json` tells of each run."""
 
 
-def _run_id(text: str) -> str:
+def run_id_of(text: str) -> str:
+    """`text` as the id of a run. Raise `Misuse`."""
     if not RUN_ID.fullmatch(text):
         raise Misuse("a run id is 1 to 128 letters, digits, '.', '_' or '-', the first a letter or digit")
     return text
@@ -25,7 +26,7 @@ def _run_id(text: str) -> str:
 
 RunId = Annotated[
     str | None,
-    Option("--run-id", envvar="CONTEXTFUL_PIPELINE_RUN_ID", metavar="R", parser=_run_id,
+    Option("--run-id", envvar="CONTEXTFUL_PIPELINE_RUN_ID", metavar="R", parser=run_id_of,
            help="The run's id; with several tables R.<table>. After success it is only shown again."),
 ]  # fmt: skip
 Key = Annotated[

@@ -9,7 +9,7 @@ from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from engine.errors import PipelineUnknown, TableUnknown
+from engine.errors import ExportUnknown, PipelineUnknown, TableUnknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from engine.clock import Clock
     from engine.host import Engine
-    from engine.pipeline.declaration import Manifest, Pipeline, Table
+    from engine.pipeline.declaration import Export, Manifest, Pipeline, Table
     from engine.project import Project
 
 clock: ContextVar[Clock | None] = ContextVar("clock", default=None)
@@ -76,6 +76,14 @@ def tables(chosen: Pipeline, named: str | None) -> tuple[Table, ...]:
     if named not in known:
         raise TableUnknown(table=named, place=f"pipeline {chosen.id}", hint=_hint(named, list(known)))
     return (known[named],)
+
+
+def export(declared: Manifest, named: str) -> Export:
+    """The export `named`. Raise `ExportUnknown` with the names there are."""
+    known = {each.name: each for each in declared.exports}
+    if named not in known:
+        raise ExportUnknown(export=named, hint=_hint(named, list(known)))
+    return known[named]
 
 
 def table_unknown(named: str, *, known: list[str], place: str) -> TableUnknown:

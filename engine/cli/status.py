@@ -21,7 +21,7 @@ def status(*, manifest: ManifestPath = None, json: Json = False) -> None:
     if not rows:
         output.text("nothing is unfinished")
         return
-    headings = ("scope", "execution", "state", "attempt", "lease until", "recorded", "waits")
+    headings = ("scope", "execution", "state", "attempt", "lease until", "recorded", "waits", "guard")
     output.table(headings, [_row(row) for row in rows])
     output.text()
     for row in rows:
@@ -34,4 +34,8 @@ def _row(row: dict[str, Any]) -> list[Any]:
         waits.append(f"until {row['wake_at']}")
     recorded = f"{row['recorded']} of {output.counted(row['steps'], 'step')}"
     return [row["scope"], row["execution_id"], row["state"], row["attempt"], row["lease_until"], recorded,
-            ", ".join(waits)]  # fmt: skip
+            ", ".join(waits), _guard(row["guard"])]  # fmt: skip
+
+
+def _guard(guard: dict[str, Any] | None) -> str | None:
+    return None if guard is None else f"{guard['token']} ({guard['evidence_class']}, {guard['destination']})"
