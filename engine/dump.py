@@ -75,10 +75,15 @@ def _page(table: Table, after: tuple[Any, ...] | None) -> Call:
 
 
 def fill(database: Database, table: Table, path: Path) -> None:
-    """Insert the rows of a file; those that an interrupted restore brought stand."""
+    """Insert the rows of a file; those that an interrupted restore brought stand.
+
+    Such a row is not inserted at all, instead of meeting its key: a guard that was restored refuses every insert of the
+    owner that it protects.
+    """
     text = (
-        f"INSERT INTO {table.name} ({', '.join(table.columns)}) VALUES ({', '.join(f':{c}' for c in table.columns)})"  # noqa: S608 - names of our schema
-        " ON CONFLICT DO NOTHING"
+        f"INSERT INTO {table.name} ({', '.join(table.columns)})"  # noqa: S608 - names of our schema
+        f" SELECT {', '.join(f':{name}' for name in table.columns)} WHERE NOT EXISTS"
+        f" (SELECT 1 FROM {table.name} WHERE {' AND '.join(f'{name} = :{name}' for name in table.key)})"
     )
     statement = Statement(f"restore_{table.name}", text, table.columns, reads=False, durable=True)
     batch: list[Call] = []

@@ -19,6 +19,7 @@ from engine.errors import (
     ExecutionSchemaIncompatible,
     StoreInUse,
 )
+from engine.guards.admission import SqlAdmission
 from engine.journal import SqlJournal
 from engine.local.sqlite import SqliteDatabase
 from engine.profile import Profile, open_profile
@@ -263,7 +264,8 @@ def test_blobs_in_a_bucket_are_part_of_the_frontier(keys: Keys, tmp_path: Path) 
         database = SqliteDatabase(tmp_path / name, clock=SettableClock())
         journal = SqlJournal(database, BucketBlobs(keys, database))
         objects = BucketObjects(keys, tmp_path / "copies")
-        parts: dict[str, Any] = {"journal": journal, "awakeables": SqlAwakeables(database, journal), "objects": objects}
+        parts: dict[str, Any] = {"journal": journal, "awakeables": SqlAwakeables(database, journal), "objects": objects,
+                                 "admission": SqlAdmission(database, journal)}  # fmt: skip
         return Profile("bucket", database, **parts, scratch=tmp_path, capabilities=frozenset(), tables=TABLES,
                        close=database.close)  # fmt: skip
 
