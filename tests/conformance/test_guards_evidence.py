@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from engine.errors import (
@@ -24,7 +26,6 @@ from tests.guarded import (
     replayable,
 )
 from tests.stores import LEASE, Effect, Store
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from engine.guards.guard import Guard
