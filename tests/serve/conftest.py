@@ -112,5 +112,6 @@ def blank(request: pytest.FixtureRequest, tmp_path: Path, clock: SettableClock) 
 def ground(store: Store) -> Iterator[Ground]:
     """An initialized store for programs."""
     ground = Ground(store)
+    ground.exits()  # what reads them is ready before anything is in a hurry
     yield ground
     ground.close()

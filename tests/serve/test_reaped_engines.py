@@ -39,15 +39,13 @@ def test_an_engine_that_is_killed_is_recorded_gone(ground: Ground) -> None:
 
 @pytest.mark.clause(HOLDER_GONE)
 def test_a_process_of_its_group_that_goes_on_keeps_the_exit_unrecorded_until_it_is_killed(ground: Ground) -> None:
-    serve = ground.serve("leaves", "stubborn", grace_s=1.5)
+    serve = ground.serve("leaves", "stubborn", grace_s=2)
     ground.noted("stubborn-asked")
-    asked = time.monotonic()
     while_it_runs = ground.exits()
 
     ended = ground.ended(serve)
 
     assert while_it_runs == [False]
-    assert time.monotonic() - asked > 1
     assert ended.said[0] == "not everything of the engine has ended: it is killed"
     assert (ended.code, ended.running, ground.exits()) == (137, [], [True])
 
