@@ -19,7 +19,7 @@ from engine.errors import (
     GuardValueUnsealed,
     OperatorProjectElsewhere,
 )
-from engine.guards.desk import audit, by_hand, decision, met, settlement
+from engine.guards.desk import audit, by_hand, decision, met, outcome, settlement
 from engine.guards.evidence import Proof
 from engine.guards.evidence import evidence as read
 from engine.guards.guard import Guard
@@ -33,10 +33,9 @@ if TYPE_CHECKING:
 
     from d1.guards.requests import Reconcile
     from engine.errors import ContextfulError
+    from engine.guards.evidence import Evidence
     from engine.guards.guard import Standing
     from engine.ports import Call
-
-SUPPLIED = "the step is recorded with the value: the next attempt replays it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +119,7 @@ def planned(found: Looked, asked: Reconcile) -> Plan:
     guard, given = decided.standing.guard, decided.evidence
     settling = (settlement(guard, given, _placed(asked.value)),)
     calls = by_hand(guard, given, operator=asked.operator, settling=settling)
-    document = _document(asked, guard, proof=given.proof, follows=decided.follows)
-    return Plan(() if asked.dry_run else calls, document, decided.standing, asked.token)
+    return Plan(() if asked.dry_run else calls, _document(asked, given), decided.standing, asked.token)
 
 
 def shows(found: Looked, asked: Reconcile) -> bool:
@@ -151,24 +149,12 @@ def _supplying(found: Looked, asked: Reconcile) -> Plan:
         audit(guard, given, operator=asked.operator),
         settlement(guard, given, _placed(asked.value)),
     )
-    document = _document(asked, guard, proof=given.proof, follows=SUPPLIED)
-    return Plan(() if asked.dry_run else calls, document, None, asked.token)
+    return Plan(() if asked.dry_run else calls, _document(asked, given), None, asked.token)
 
 
-def _document(asked: Reconcile, guard: Guard, *, proof: Proof, follows: str) -> dict[str, Any]:
-    return {
-        "token": asked.token,
-        "evidence": asked.evidence,
-        "proof": str(proof),
-        "operator": asked.operator,
-        "scope": guard.scope,
-        "step": guard.step,
-        "idempotency_key": guard.idempotency_key,
-        "destination": guard.destination,
-        "valued": asked.value is not None,
-        "follows": follows,
-        "dry_run": asked.dry_run,
-    }
+def _document(asked: Reconcile, given: Evidence) -> dict[str, Any]:
+    valued = asked.value is not None
+    return outcome(asked.token, given, operator=asked.operator, valued=valued, dry_run=asked.dry_run)
 
 
 def _placed(value: bytes | None) -> dict[str, Any] | None:

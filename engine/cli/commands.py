@@ -61,11 +61,17 @@ ROOT: Final = Group(
                 "sweep": "storage:sweep",
                 "backup": "storage:backup",
                 "restore": "storage:restore",
+                "guard": "guards:show",
+                "reconcile-guard": "guards:reconcile",
             },
         ),
         "export": Group(
             "Publications: rows of the corpus on their way to destinations.",
             {"list": "export:show", "run": "export:run"},
+        ),
+        "operator": Group(
+            "Credentials for asking a project's Worker from a laptop.",
+            {"key": "operator:key", "token": "operator:token"},
         ),
         "catalog": Group("The catalog, a cache of what the corpus holds.", {"rebuild": "storage:rebuild"}),
     },

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from engine.errors import ExecutionGuardEvidenceMismatch, ExecutionGuardHeld, ExecutionGuardUnknown, Refused
 from engine.guards.evidence import Evidence, Proof, judged
@@ -43,7 +43,8 @@ class Reconciled:
     follows: str
 
 
-FOLLOWS = {
+SUPPLIED: Final = "the step is recorded with the value: the next attempt replays it"
+FOLLOWS: Final = {
     Proof.REPLAY: "the next attempt sends the same key again, while the window covers",
     Proof.ABSENCE: "the next attempt sends it as if it had not been sent",
     Proof.RECEIPT: "the step is settled: it is not sent again, and the next attempt asks for its value",
@@ -109,6 +110,24 @@ class Desk:
         return [] if gone and (guard.token, given.text, operator) in audits else None
 
 
+def outcome(token: str, given: Evidence, *, operator: str, valued: bool, dry_run: bool) -> dict[str, Any]:
+    """What reconciling did, or with a dry run would do, as every surface tells it."""
+    return {
+        "token": token,
+        "evidence": given.text,
+        "proof": str(given.proof),
+        "operator": operator,
+        "valued": valued,
+        "follows": follows(given, valued=valued),
+        "dry_run": dry_run,
+    }
+
+
+def follows(given: Evidence, *, valued: bool) -> str:
+    """What becomes of the step."""
+    return SUPPLIED if valued else FOLLOWS[given.proof]
+
+
 def decision(standing: Standing, text: str, *, valued: bool) -> Reconciled:
     """What reconciling by the evidence `text` comes to at this moment; `valued` says that a value goes with it.
 
@@ -118,7 +137,7 @@ def decision(standing: Standing, text: str, *, valued: bool) -> Reconciled:
     if valued and given.proof is not Proof.RECEIPT:
         found = "a value goes with a receipt that proves it"
         raise ExecutionGuardEvidenceMismatch(token=standing.guard.token, found=found)
-    return Reconciled(standing, given, _follows(given, valued=valued))
+    return Reconciled(standing, given, follows(given, valued=valued))
 
 
 def by_hand(guard: Guard, given: Evidence, *, operator: str, settling: Sequence[Call]) -> tuple[Call, ...]:
@@ -170,10 +189,6 @@ def settlement(guard: Guard, given: Evidence, placed: dict[str, Any] | None) -> 
         case Proof.RECEIPT:
             nothing = {"value": None, "digest": None, "bytes": None}
             return call("settle_entry", **entry, receipt=given.text, **(placed or nothing))
-
-
-def _follows(given: Evidence, *, valued: bool) -> str:
-    return "the step is recorded with the value: the next attempt replays it" if valued else FOLLOWS[given.proof]
 
 
 def _audit(row: Row) -> Audit:

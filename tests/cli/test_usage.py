@@ -17,7 +17,9 @@ GROUPS = {
     "pipeline": {"validate", "list", "preview", "run", "reset", "apply", "backfill"},
     "table": {"drop"},
     "run": {"list", "show", "export", "rewind", "stop", "resume-due"},
-    "storage": {"initialize", "check", "sweep", "backup", "restore"},
+    "storage": {"initialize", "check", "sweep", "backup", "restore", "guard", "reconcile-guard"},
+    "operator": {"key", "token"},
+    "export": {"list", "run"},
     "catalog": {"rebuild"},
 }
 COMMANDS = [
@@ -78,7 +80,8 @@ def test_a_group_without_a_command_shows_its_help(shell: Shell) -> None:
 def test_in_an_empty_folder_every_command_says_how_to_begin(shell: Shell, command: tuple[str, ...]) -> None:
     needs = {"run show": ["r"], "run rewind": ["x", "--reason", "y"], "table drop": ["t"], "pipeline run": ["p"],
              "storage backup": ["d"], "storage restore": ["d"], "run stop": ["r"],
-             "pipeline preview": ["p"], "pipeline reset": ["p"],
+             "storage reconcile-guard": ["--token", "g", "--evidence", "e", "--operator", "o"],
+             "export run": ["e"], "pipeline preview": ["p"], "pipeline reset": ["p"],
              "pipeline backfill": ["p", "--from", "1", "--to", "2", "--every", "1"]}  # fmt: skip
 
     ended = shell(*command, *needs.get(" ".join(command), []), "--json")
