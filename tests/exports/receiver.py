@@ -39,6 +39,7 @@ class Receiver:
     acted: dict[str, dict[str, Any]] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
     answer: Callable[[str], bytes] = lambda key: json.dumps({"id": f"rec-{key[:6]}"}).encode()
+    refusal: bytes = b"no"
     on_request: Callable[[Request], None] = lambda _: None
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
@@ -85,7 +86,7 @@ def receiving() -> Iterator[Receiver]:
             if not isinstance(manner, int):
                 self.connection.close()
                 return
-            content = receiver.answer(request.headers.get("idempotency-key", "")) if manner < 300 else b"no"
+            content = receiver.answer(request.headers.get("idempotency-key", "")) if manner < 300 else receiver.refusal
             self.send_response(manner)
             for name, value in receiver.headers.items():
                 self.send_header(name, value)
