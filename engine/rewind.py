@@ -17,6 +17,8 @@ from engine.errors import (
     Refused,
 )
 from engine.exports.outbox import emptying
+from engine.guards.guard import OWNER
+from engine.guards.store import Guards
 from engine.pipeline.chunk_run import settled
 from engine.pipeline.chunks import Chunk
 from engine.pipeline.plans import Planned, unplanning
@@ -40,8 +42,9 @@ def rewind(
 ) -> RunRow:
     """Retire the pending owner of `execution_id` and return the one canceled row that records it.
 
-    `pipelines` names the pipeline of each table. Raise `ExecutionRewindNotPending`, `ExecutionRewindUnsafe`, or
-    `ExecutionRewindPlanCurrent`, which alone `force` overrides (run.own.rewind-plan-current).
+    `pipelines` names the pipeline of each table. Raise `ExecutionRewindNotPending`, `ExecutionRewindUnsafe`,
+    `ExecutionTransferBlocked` while a guard stands, or `ExecutionRewindPlanCurrent`, which alone `force` overrides
+    (run.own.rewind-plan-current).
     """
     owner = _pending(engine, execution_id)
     _refuse(engine, owner, force=force)
@@ -95,6 +98,8 @@ def _covered(engine: Engine, table: str, window: Window) -> list[Owner]:
 
 def _refuse(engine: Engine, owner: Owner, *, force: bool) -> None:
     _refuse_alive(engine, owner)
+    if blocked := Guards(engine.profile.database).blocking(OWNER + owner.scope):
+        raise blocked
     if owner.asked_pins is None and not force:
         raise ExecutionRewindPlanCurrent(execution_id=owner.execution_id, plan_ref=owner.plan_ref)
 

@@ -1,0 +1,215 @@
+"""What of a callback is recorded, by whom, and what stands where its value cannot be."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from engine.errors import (
+    ExecutionSuperseded,
+    ExecutionTransferBlocked,
+    RateLimited,
+    StepFailed,
+    StorageUnusable,
+    Transient,
+    Waiting,
+)
+from engine.shapes import INLINE_LIMIT, FailureTag, Schedule
+from tests.guarded import HOUR, ONCE, TWICE, engine_for, guards, receipt, reconcile, recorded_bytes
+from tests.stores import LEASE, Effect, Store, failing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from engine.execution.execution import Execution
+
+LARGE = "x" * INLINE_LIMIT
+UNCHANGED = Transient("no answer came")
+
+
+def breaks_blobs(execution: Execution, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no blob be kept: the disk is full, or the bucket is away."""
+
+    def full(_: bytes) -> None:
+        raise StorageUnusable(place="blobs", reason="no space left on device")
+
+    monkeypatch.setattr(execution._room.journal._blobs, "put", full)  # type: ignore[attr-defined] # the profile's own
+
+
+def looks_on(store: Store, look: Callable[[float], None]) -> None:
+    """Call `look` with the milliseconds of every wait before it begins."""
+    wait = store.clock.wait
+
+    def waiting(event: threading.Event, milliseconds: float) -> bool:
+        look(milliseconds)
+        return wait(event, milliseconds)
+
+    store.clock.wait = waiting  # type: ignore[method-assign] # looks on while somebody waits
+
+
+@pytest.mark.clause("run.callback-guard.release")
+def test_while_the_window_covers_a_value_that_cannot_be_kept_lets_the_guard_go_and_its_key_is_sent_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execution = store.open(engine=engine_for(store))
+    effect = Effect(LARGE)
+    with monkeypatch.context() as broken:
+        breaks_blobs(execution, broken)
+        with pytest.raises((StepFailed, StorageUnusable)):
+            execution.step("send", effect, schedule=ONCE, destination="vendor")
+    between = (guards(store), [entry.doubts for entry in store.entries(execution.execution_id)])
+
+    value = execution.step("send", effect, destination="vendor")
+
+    assert between == ([], [1])
+    assert value == LARGE
+    assert len(effect.keys) == 2
+    assert len(set(effect.keys)) == 1
+
+
+@pytest.mark.clause("run.callback-guard.release", "run.callback-guard.evidence")
+def test_without_a_window_a_value_that_cannot_be_kept_leaves_the_guard_for_a_receipt_and_the_value(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execution = store.open(engine=engine_for(store, window=None, stalls=True))
+    effect = Effect(LARGE)
+    with monkeypatch.context() as broken:
+        breaks_blobs(execution, broken)
+        with pytest.raises(ExecutionTransferBlocked), execution:
+            execution.step("send", effect, schedule=TWICE, destination="vendor")
+    (guard,) = guards(store)
+
+    reconcile(store, guard, receipt(guard), value=recorded_bytes(LARGE))
+
+    assert effect.calls == 1
+    assert store.open(engine=engine_for(store, window=None)).step("send", effect, destination="vendor") == LARGE
+    assert effect.calls == 1
+
+
+@pytest.mark.clause("run.journal.inline-cutoff", "run.callback-guard.release")
+def test_a_value_past_the_cutoff_is_recorded_with_the_release(store: Store) -> None:
+    execution = store.open(engine=engine_for(store))
+
+    assert execution.step("send", Effect(LARGE), destination="vendor") == LARGE
+
+    (entry,) = store.entries(execution.execution_id)
+    assert entry.blob is not None
+    assert guards(store) == []
+    assert execution.step("send", Effect("other"), destination="vendor") == LARGE
+
+
+@pytest.mark.clause("run.journal.current-owner", "run.callback-guard.manual")
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_late_answer_after_release_by_hand_is_recorded_by_nobody_superseded(store: Store, taken: bool) -> None:
+    execution = store.open(engine=engine_for(store, window=None, stalls=True))
+
+    def stalls() -> str:
+        store.clock.advance(LEASE)
+        (guard,) = guards(store)
+        reconcile(store, guard, receipt(guard, "absent"))
+        if taken:
+            resumed = store.open(engine=engine_for(store, window=None))
+            resumed.step("send", Effect("newer"), destination="vendor")
+        return "late"
+
+    with pytest.raises(ExecutionSuperseded):
+        execution.step("send", Effect(stalls), destination="vendor")
+
+    (entry,) = store.entries(execution.execution_id)
+    assert entry.value == (recorded_bytes("newer") if taken else None)
+    assert guards(store) == []
+
+
+@pytest.mark.clause("run.journal.current-owner")
+def test_a_superseded_attempt_enters_no_callback(store: Store) -> None:
+    first = store.open(engine=engine_for(store, stalls=True))
+    first.step("before", Effect())
+    store.clock.advance(LEASE)
+    second = store.open(engine=engine_for(store))
+    effect = Effect()
+
+    with pytest.raises(ExecutionSuperseded):
+        first.step("send", effect, destination="vendor")
+
+    assert effect.calls == 0
+    assert guards(store) == []
+    assert second.step("send", effect, destination="vendor") == "done"
+
+
+@pytest.mark.clause("run.journal.current-owner")
+def test_an_attempt_that_was_superseded_while_it_waited_for_its_retry_sends_nothing_more(store: Store) -> None:
+    first = store.open(engine=engine_for(store, stalls=True))
+    first.step("before", Effect())
+    taken: list[Execution] = []
+
+    def take(milliseconds: float) -> None:
+        if milliseconds == 1_000 and not taken:
+            store.clock.advance(LEASE)
+            taken.append(store.open(engine=engine_for(store)))
+
+    looks_on(store, take)
+    effect = Effect(failing(UNCHANGED))
+    with pytest.raises(ExecutionSuperseded):
+        first.step("send", effect, schedule=TWICE, destination="vendor")
+
+    assert effect.calls == 1
+    assert guards(store) == []
+
+
+@pytest.mark.clause("run.journal.entry-key", "run.callback-guard.acquire")
+def test_a_caller_that_meets_a_sibling_waiting_for_its_retry_waits_for_its_value(store: Store) -> None:
+    execution = store.open(engine=engine_for(store))
+    effect = Effect(failing(RateLimited("slow down", wait_ms=60_000), answer="sent"))
+    sibling: list[Any] = []
+    asking: list[threading.Thread] = []
+
+    def ask() -> None:
+        sibling.append(execution.step("send", effect, destination="vendor"))
+
+    def waits(milliseconds: float) -> None:
+        if milliseconds > 1_000 and not asking:
+            asking.append(threading.Thread(target=ask))
+            asking[0].start()
+            threading.Event().wait(0.1)
+
+    looks_on(store, waits)
+    with store.clock.standing():
+        value = execution.step("send", effect, schedule=Schedule(attempts=3, jitter_ms=0), destination="vendor")
+        asking[0].join(30)
+
+    assert [value, *sibling] == ["sent", "sent"]
+    assert effect.calls == 2
+
+
+@pytest.mark.clause("run.retry.resume-at", "run.callback-guard.release")
+@pytest.mark.parametrize("early", [True, False])
+def test_a_resumed_retry_waits_for_its_instant_under_no_guard(store: Store, early: bool) -> None:
+    engine = engine_for(store, stalls=True)
+    first = store.open(engine=engine)
+    effect = Effect(failing(RateLimited("slow down", wait_ms=HOUR // 2), answer="sent"))
+    with pytest.raises(Waiting), first:
+        first.step("send", effect, schedule=Schedule(attempts=3, jitter_ms=0), destination="vendor")
+    store.clock.advance(HOUR // 2 - (60_000 if early else -1))
+    seen: list[int] = []
+    looks_on(store, lambda _: seen.append(len(guards(store))))
+
+    value = store.open(engine=engine_for(store)).step("send", effect, destination="vendor")
+
+    assert value == "sent"
+    assert seen == [0]
+    assert effect.calls == 2
+
+
+@pytest.mark.clause("run.callback-guard.release")
+def test_every_tag_that_is_retried_is_retried_under_its_first_key(store: Store) -> None:
+    execution = store.open(engine=engine_for(store))
+    tags = frozenset({FailureTag.TRANSIENT, FailureTag.RATE_LIMITED})
+    effect = Effect(failing(UNCHANGED, RateLimited("slow"), UNCHANGED))
+
+    execution.step(
+        "send", effect, schedule=Schedule(attempts=4, base_ms=1, jitter_ms=0, retry_on=tags), destination="vendor"
+    )
+
+    assert (effect.attempts, len(set(effect.keys))) == ([1, 2, 3, 4], 1)
