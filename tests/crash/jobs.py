@@ -158,6 +158,13 @@ def steps(job: Job) -> dict[str, Any]:
         return {"exit": 0, "values": values, "resumed": resumed, "refusals": []}
 
 
+def initialize(job: Job) -> dict[str, Any]:
+    """`contextful storage initialize`; tell what the store says of itself then."""
+    with project_of(job) as project:
+        project.initialize()
+        return {"exit": 0, "meta": dict(project.profile.database.run(call("read_meta"))[0])}
+
+
 def writes(job: Job) -> dict[str, Any]:
     """`count` batches of a fire of our own and one that every writer wants; tell whose stands under the latter."""
     who = job["who"]
