@@ -88,12 +88,13 @@ class Ground:
         """Leave nothing running, whatever the test came to."""
         for process in self.started:
             process.kill()
-            process.communicate()
         for path in (self.store.root / "notes").glob("[a-z]*"):
             pid = int(path.read_text())
             with suppress(ProcessLookupError):
                 if alive(pid) and b"tests.serve." in _command_line(pid):
                     os.kill(pid, signal.SIGKILL)
+        for process in self.started:
+            process.communicate()  # the last of those who write there is gone
 
 
 def _command_line(pid: int) -> bytes:
