@@ -129,11 +129,12 @@ def test_killed_at_any_statement_it_loses_no_row_and_sends_none_twice(exporters:
     for point in whole["points"][:: scale(short=5, full=1)]:
         root = exporters.fresh()
         assert exporters.run(root, at=point) == {"killed": signal.SIGKILL}, point
+        Corpus(root).land("r-3", [{"id": 6, "v": "f"}])  # before it is decided, or after
         resumed = exporters.run(root, ahead_ms=LATER, reap=True)
         again = exporters.run(root, ahead_ms=LATER)
 
         assert (resumed["status"], again["status"]) == ("success", "success"), point
-        assert receiver.ids == [1, 2, 3, 4, 5], point
+        assert receiver.ids == [1, 2, 3, 4, 5, 6], point
         assert left(root) == [], point
 
 
