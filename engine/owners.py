@@ -22,17 +22,17 @@ from engine.errors import (
     ExecutionTransferBlocked,
     Refused,
     RunIdUsed,
-    StorageBindingUnavailable,
 )
 from engine.guards.guard import OWNER
 from engine.guards.store import Guards
 from engine.runs import Runs, closing, inserting, noting, opening, resuming
 from engine.shapes import Attempt, Pins, RunStatus
 from engine.sql import call
+from engine.strays import Strays
 from engine.unanswered import settled
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from engine.clock import Chance
     from engine.ports import Call, Database, JournalStore, Rows
@@ -81,26 +81,20 @@ class Owners:
         self._db = database
         self._journal = journal
         self._chance = chance
-        self._at_work: set[str] = set()
-        self._unsettled: dict[str, StorageBindingUnavailable] = {}
+        self._strays = Strays(self, database)
 
     def open(self, scope: str, pins: Pins, *, run: RunRow, holder: str) -> Opened:
         """Hold `scope` for the attempt `run`: afresh, or resuming what is pending under the same pins.
 
         A guard that may be replayed goes in the same batch (run.callback-guard.replay); raise
         `ExecutionTransferBlocked` where one stands, `ExecutionLive` naming the attempt whose lease still runs,
-        `ExecutionPinMismatch` when the pending owner
-        holds other pins; either way `run` is recorded failed and joins nothing (run.own.live-owner). Raise `RunIdUsed`,
-        and record nothing, when an earlier attempt has the id of `run`.
+        `ExecutionPinMismatch` when the pending owner holds other pins; either way `run` is recorded failed and joins
+        nothing (run.own.live-owner). Raise `RunIdUsed`, and record nothing, when an earlier attempt has the id of
+        `run`.
         """
-        if scope in self._unsettled:
-            self._give_back(scope, holder=holder)
-        try:
+        with self._strays.opening(scope, holder=holder):
             opened = self._open(scope, pins, run=run, holder=holder)
-        except StorageBindingUnavailable as lost:
-            self._unsettled[scope] = lost
-            raise
-        self._at_work.add(opened.attempt.run_id)
+        self._strays.begin(opened.attempt.run_id)
         return opened
 
     def read(self, scope: str) -> Owner | None:
@@ -159,7 +153,7 @@ class Owners:
         Tell whether `run` closed the row: that of an attempt which was taken for dead stands as it was reaped.
         """
         _, closed = self._ran(call("release_owner", **attempt.columns, wake_at=wake_at), closing(run), run=run)
-        self._at_work.discard(attempt.run_id)
+        self._strays.end(attempt.run_id)
         return bool(closed)
 
     def withdraw(self, owner: Owner, *, record: RunRow | None = None, also: Sequence[Call] = ()) -> RunRow | None:
@@ -179,10 +173,7 @@ class Owners:
             *also,
             call("retire_owner", scope=owner.scope, execution_id=owner.execution_id),
         )
-        try:
-            settled(lambda: self._db.run(*calls), found=lambda: self._retired(owner))
-        except Refused as refusal:
-            raise self._meant(refusal, owner.scope) from refusal
+        self._unguarded(owner.scope, lambda: settled(lambda: self._db.run(*calls), found=lambda: self._retired(owner)))
         self._journal.collect(owner.execution_id)
         return canceled
 
@@ -220,38 +211,15 @@ class Owners:
     def _opened(self, *opening: Call, attempt: Attempt) -> tuple[bool, Owner, str | None]:
         """Whether the owner was taken, the owner as it stands, and the attempt that waited, if it was its owner's."""
         try:
-            opened, _, taken, rows, _, woken = settled(
-                lambda: self._db.run(*opening), found=lambda: self._found_open(attempt)
+            opened, _, taken, rows, _, woken = self._unguarded(
+                attempt.scope,
+                lambda: settled(lambda: self._db.run(*opening), found=lambda: self._strays.found(attempt)),
             )
         except Refused as refusal:
             if "runs.run_id" in refusal.constraint:
                 raise RunIdUsed(run_id=attempt.run_id) from refusal
-            raise self._meant(refusal, attempt.scope) from refusal
+            raise
         return bool(opened or taken), Owner(*rows[0]), woken[0][0] if woken else None
-
-    def _found_open(self, attempt: Attempt) -> list[Rows] | None:
-        """What an open answers that took the owner; None unless its holder has it for an attempt not at work."""
-        owner = self._stray(attempt.scope, holder=attempt.holder)
-        if owner is None:
-            return None
-        woken = [] if owner.attempt == attempt.run_id else [(owner.attempt,)]
-        rows = self._db.run(call("read_owner", scope=attempt.scope))[0]
-        return [[(owner.attempt,)], [], [], rows, [], woken]
-
-    def _stray(self, scope: str, *, holder: str) -> Owner | None:
-        """The owner of `scope` where `holder` has it for an attempt that it has not at work."""
-        owner = self.read(scope)
-        stray = owner is not None and owner.holder == holder and owner.attempt not in self._at_work
-        return owner if stray else None
-
-    def _give_back(self, scope: str, *, holder: str) -> None:
-        """Release what an open took whose outcome was unknown when it was raised."""
-        owner = self._stray(scope, holder=holder)
-        row = Runs(self._db).get(owner.attempt) if owner and owner.attempt else None
-        if owner and row:
-            failed = row.ended(RunStatus.FAILED, at=self._db.now(), failure=self._unsettled[scope])
-            self.release(Attempt(scope, owner.execution_id, row.run_id, holder), run=failed)
-        del self._unsettled[scope]
 
     def _record_refused(self, run: RunRow, refusal: ContextfulError, *also: Call) -> None:
         """Record an attempt that was refused its owner and joins nothing (run.own.live-owner)."""
@@ -285,13 +253,14 @@ class Owners:
 
     def _end(self, attempt: Attempt, last: Call, *, run: RunRow, also: Sequence[Call], collects: bool = True) -> None:
         collected = self._journal.collection(attempt.execution_id) if collects else ()
+        calls = (call("require_attempt", **attempt.columns), *also, *collected, closing(run), last)
         try:
-            self._ran(call("require_attempt", **attempt.columns), *also, *collected, closing(run), last, run=run)
-            self._at_work.discard(attempt.run_id)
+            self._unguarded(attempt.scope, lambda: self._ran(*calls, run=run))
+            self._strays.end(attempt.run_id)
         except Refused as refusal:
             if "superseded" in refusal.constraint:
                 raise ExecutionSuperseded(scope=attempt.scope, attempt=attempt.run_id) from refusal
-            raise self._meant(refusal, attempt.scope) from refusal
+            raise
 
     def _collected(self, attempt: Attempt, *, below: int) -> list[Rows] | None:
         """Nothing to answer where no pull numbered below `below` is left of the execution; None where one is."""
@@ -304,10 +273,19 @@ class Owners:
         standing = self.read(owner.scope)
         return None if standing is not None and standing.execution_id == owner.execution_id else []
 
-    def _meant(self, refusal: Refused, scope: str) -> ContextfulError:
-        """What a refused batch of `scope` met: a guard where one stands (run.callback-guard.blocked)."""
-        guarded = refusal.constraint == "guarded" or refusal.constraint.startswith("guarded:")
-        return (guarded and Guards(self._db).blocking(OWNER + scope)) or refusal
+    def _unguarded(self, scope: str, write: Callable[[], list[Rows]]) -> list[Rows]:
+        """Do `write`, and again where the guard it met is gone by now.
+
+        Raise `ExecutionTransferBlocked` where it stands (run.callback-guard.blocked).
+        """
+        while True:
+            try:
+                return write()
+            except Refused as refusal:
+                if refusal.constraint != "guarded" and not refusal.constraint.startswith("guarded:"):
+                    raise
+                if blocked := Guards(self._db).blocking(OWNER + scope):
+                    raise blocked from refusal
 
     def _refusal(self, owner: Owner, pins: Pins) -> ContextfulError:
         if owner.attempt and owner.lease_until > self._db.now():
