@@ -144,7 +144,10 @@ def _line(due: Due, *, now: int) -> str:
         return f"{due.scope} waits until {when}"
     if due.table:
         return f"{due.scope} is due since {when} and was not resumed: contextful status says what moves it on"
+    kind, _, name = due.scope.partition(":")
     again = "repeat its backfill" if Chunk.of(due.scope) else "run the program that opens it"
+    if kind == "export":
+        again = f"contextful export run {name}"
     return f"{due.scope} is due since {when}: {again}"
 
 
