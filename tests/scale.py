@@ -10,7 +10,7 @@ T = TypeVar("T")
 FULL: Final = os.environ.get("CONTEXTFUL_TEST_SCALE") == "full"
 
 EDGE_FULL: Final = os.environ.get("CONTEXTFUL_TEST_EDGE") == "full"
-"""Whether the edge's own long evidence is asked for too: outages, every request broken, the soak, pipelines over D1."""
+"""Whether the tests of pipelines are to run over an edge too: twenty minutes that the crash suite mostly covers."""
 
 
 def scale(*, short: T, full: T) -> T:
@@ -19,5 +19,5 @@ def scale(*, short: T, full: T) -> T:
 
 
 def edge_scale(*, short: T, full: T) -> T:
-    """Return what the scale of the edge's long evidence asks for."""
+    """Return what is asked for of pipelines over an edge."""
     return full if EDGE_FULL else short

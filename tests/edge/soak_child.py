@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import os
-import sys
+import time
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from engine.clock import SystemClock
 from engine.errors import ContextfulError
 from engine.execution.execution import Execution
 from engine.host import Engine, Settings
 from tests.edge.work import PROJECT, opened
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from engine.execution.call import Call
 
 EFFECTS: Final = ("count", "charge", "mail")
+LINGERS_S: Final = 0.2
 
 
-def main(root: Path, scopes: list[str]) -> None:
+def main(root: Path, environ: dict[str, str], scopes: list[str], *, ahead_ms: int = 0) -> None:
     """Finish each of `scopes` once; what another engine holds, or an outage ends, is left to whoever comes next."""
-    with Engine(opened(dict(os.environ), root), Settings(PROJECT, "here")) as engine:
+    clock = SystemClock(ahead_ms)
+    with Engine(opened(environ, root, clock=clock), Settings(PROJECT, "here"), clock=clock) as engine:
         for scope in scopes:
             with suppress(ContextfulError):
                 finish(engine, scope, book=root / "effects")
@@ -38,11 +41,8 @@ def finish(engine: Engine, scope: str, *, book: Path) -> None:
 
 
 def written_down(what: str, book: Path, call: Call) -> str:
-    """Append one line in one write: a kill leaves it whole or not there."""
+    """Append one line in one write: a kill leaves it whole or not there. What follows is when kills are to come."""
     with book.open("ab", buffering=0) as appended:
         appended.write(f"{what} {call.idempotency_key}\n".encode())
+    time.sleep(LINGERS_S)
     return what
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from engine.runs import RunRow
 
 PROJECT: Final = "work"
-MODULE: Final = "edge_work_source"
 PAGES: Final = (
     [{"id": 0, "text": "a"}, {"id": 1, "text": "b"}],
     [{"id": 2, "text": "c" * (INLINE_LIMIT + 1)}],
@@ -91,7 +90,7 @@ class Work:
 
     def _pipeline(self, engine: Engine) -> list[ContextfulError]:
         source_module(self.root).script = self._pulls
-        source = PythonSource(f"{MODULE}:pulls", self.root)
+        source = PythonSource(f"{_module(self.root)}:pulls", self.root)
         table = hashed(Table(self.name, "work", source, content_hash="", schedule=Schedule(attempts=1, jitter_ms=0)))
         request = Request(Pipeline(self.name, (table,)), (table,))
         outcome = fire(engine, request, secrets=Secrets({}), watcher=self.watcher)
@@ -134,10 +133,17 @@ def opened(environ: dict[str, str], root: Path, *, clock: Clock | None = None) -
 
 
 def initialized(environ: dict[str, str], root: Path) -> None:
-    """Make the store ready, and the module that pipelines read from."""
-    (root / f"{MODULE}.py").write_text("script = None\n\ndef pulls(ask):\n    yield from script(ask)\n")
+    """Make the store ready, and `root` a place to work at."""
+    equipped(root)
     with closing(opened(environ, root)) as profile:
         initialize(profile, project=PROJECT)
+
+
+def equipped(root: Path) -> Path:
+    """Lay the module that pipelines read from into `root`: one piece of work at a time is done there."""
+    root.mkdir(exist_ok=True)
+    (root / f"{_module(root)}.py").write_text("script = None\n\ndef pulls(ask):\n    yield from script(ask)\n")
+    return root
 
 
 def source_module(root: Path) -> Any:
@@ -145,4 +151,8 @@ def source_module(root: Path) -> Any:
     if str(root) not in sys.path:
         sys.path.append(str(root))
     importlib.invalidate_caches()
-    return importlib.import_module(MODULE)
+    return importlib.import_module(_module(root))
+
+
+def _module(root: Path) -> str:
+    return f"edge_work_source_{root.name}"
