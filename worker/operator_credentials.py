@@ -109,7 +109,11 @@ async def _imported(kind: str, key: Any, algorithm: dict[str, str]) -> Any:
 async def _require_signed(shown: Presented, key: Any, algorithm: dict[str, str]) -> None:
     """Raise `NotProven` unless `key` signed it."""
     signature, signed = to_js(shown.signature), to_js(shown.signed)
-    if not await js.crypto.subtle.verify(_object(algorithm), key, signature, signed):
+    try:
+        proven = await js.crypto.subtle.verify(_object(algorithm), key, signature, signed)
+    except JsException:  # bytes that cannot be a signature of this kind
+        proven = False
+    if not proven:
         raise NotProven(Reason.SIGNATURE, "its signature is not of the key that it names")
 
 

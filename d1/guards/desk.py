@@ -76,7 +76,9 @@ class Plan:
     def refused(self, constraint: str) -> ContextfulError | None:
         """The error that a refused batch means."""
         if self.standing is None:
-            return GuardStepRecorded(token=self.token, found="it has one, or its execution is over")
+            return GuardStepRecorded(
+                token=self.token, found="it has one, is being sent again, or its execution is over"
+            )
         return met(constraint, self.standing)
 
 
@@ -145,7 +147,7 @@ def _supplying(found: Looked, asked: Reconcile) -> Plan:
     guard = settled.guard
     entry = {"execution_id": guard.execution_id, "step": guard.step, "input": guard.input}
     calls = (
-        call("require_suppliable", **entry, receipt=given.text),
+        call("require_suppliable", **entry, scope=guard.scope, receipt=given.text),
         audit(guard, given, operator=asked.operator),
         settlement(guard, given, _placed(asked.value)),
     )

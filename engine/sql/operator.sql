@@ -28,9 +28,10 @@ SELECT a.evidence, a.operator, a.at, a.guard,
   FROM guard_audit AS a WHERE a.token = :token ORDER BY a.id;
 
 -- name: require_suppliable
--- Refuses the batch unless the step still waits for the value of the receipt that settled it.
+-- Refuses the batch unless the step still waits for the value of the receipt that settled it, no callback out for it.
 INSERT INTO refusals (reason)
 SELECT 'superseded' WHERE NOT EXISTS (
   SELECT 1 FROM journal
    WHERE execution_id = :execution_id AND step = :step AND input = :input AND receipt = :receipt
-     AND value IS NULL AND digest IS NULL);
+     AND value IS NULL AND digest IS NULL)
+   OR EXISTS (SELECT 1 FROM guards WHERE protected = 'owner:' || :scope);

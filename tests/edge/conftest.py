@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from tests.local_edge import Edge, local_edge
+from engine.operator.tokens import OperatorKey
+from tests.edge.operators import AUDIENCE, Door, Team
+from tests.local_edge import SERVE, Edge, local_edge
+from tests.stores import PROJECT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,33 @@ def binding(edge: Edge) -> Iterator[Binding]:
     """The private binding of the edge."""
     with httpx.Client(base_url=edge.private, trust_env=False, timeout=30) as http:
         yield Binding(http)
+
+
+@pytest.fixture(scope="session")
+def open_door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
+    """An edge that pins a team of Cloudflare Access, and its operators' door."""
+    folder = tmp_path_factory.mktemp("door")
+    with Team().published() as team:
+        pins = ["--var", f"ACCESS_TEAM={team.url}", "--var", f"ACCESS_AUD={AUDIENCE}"]
+        with (
+            local_edge(folder / "state", project=PROJECT, program=[*SERVE, *pins]) as running,
+            httpx.Client(base_url=running.public, trust_env=False, timeout=30) as http,
+            httpx.Client(base_url=running.private, trust_env=False, timeout=30) as private,
+        ):
+            key = OperatorKey.kept(folder / "state" / "operator.pem")
+            door = Door(running, team, key, http, Binding(private), folder)
+            door.store()
+            door.leave()
+            yield door
+
+
+@pytest.fixture
+def door(open_door: Door, tmp_path: Path) -> Iterator[Door]:
+    """The door over a store without guards."""
+    open_door.folder = tmp_path
+    open_door.emptied()
+    yield open_door
+    open_door.leave()
 
 
 _names = count()
