@@ -116,7 +116,8 @@ class Effects:
                     admitted = self.room.admission.admit(asked)
                 break
             except ExecutionTransferBlocked as blocked:
-                if not self.room.callbacks.at_work(blocked.token):
+                # One of ours may have returned since it was met: only what still stands is nobody's at work.
+                if not self.room.callbacks.at_work(blocked.token) and Guards(self.room.database).stands(blocked.token):
                     raise
             self.cancellation.wait(self.room.clock, SIBLING_POLL_MS)
         if isinstance(admitted, Entry):

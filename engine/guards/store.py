@@ -32,6 +32,10 @@ class Guards:
             raise ExecutionGuardUnknown(token=token)
         return found[0]
 
+    def stands(self, token: str) -> bool:
+        """Whether the guard `token` stands."""
+        return bool(self._db.run(call("find_guard", token=token))[0])
+
     def protecting(self, scope: str) -> Standing | None:
         """The guard that protects the owner of `scope`."""
         found = standing(self._db.run(call("find_protecting", protected=OWNER + scope))[0])

@@ -183,6 +183,34 @@ def test_a_caller_that_meets_a_sibling_waiting_for_its_retry_waits_for_its_value
     assert effect.calls == 2
 
 
+@pytest.mark.clause("run.callback-guard.acquire")
+def test_a_sibling_that_returned_between_being_met_and_being_looked_for_blocks_nobody(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execution = store.open(engine=engine_for(store))
+    out, may_return = threading.Event(), threading.Event()
+
+    def holds() -> None:
+        out.set()
+        may_return.wait(30)
+
+    first = threading.Thread(
+        target=lambda: execution.step("first", Effect(holds), destination="vendor"),
+    )
+    looked = execution._room.callbacks.at_work
+
+    def looks_late(token: str) -> bool:
+        may_return.set()
+        first.join(30)
+        return looked(token)
+
+    monkeypatch.setattr(execution._room.callbacks, "at_work", looks_late)
+    first.start()
+    out.wait(30)
+
+    assert execution.step("second", Effect("sent"), destination="vendor") == "sent"
+
+
 @pytest.mark.clause("run.retry.resume-at", "run.callback-guard.release")
 @pytest.mark.parametrize("early", [True, False])
 def test_a_resumed_retry_waits_for_its_instant_under_no_guard(store: Store, early: bool) -> None:
