@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from engine.clock import SystemClock
 from engine.host import Engine, Settings
+from engine.pipeline.declaration import Destination
 from engine.profile import open_profile
 from tests.stores import PROJECT
 
@@ -32,9 +33,9 @@ def run(name: str, *arguments: str, environ: Mapping[str, str] | None = None) ->
     return subprocess.run(command, cwd=ROOT, env=inherited, capture_output=True, text=True, timeout=60, check=False)
 
 
-def opened(profile_name: str, root: str) -> Engine:
+def opened(profile_name: str, root: str, *, destinations: Mapping[str, Destination] | None = None) -> Engine:
     profile = open_profile(profile_name, Path(root), clock=SystemClock(), environ=os.environ)
-    return Engine(profile, Settings(PROJECT, "site-1"))
+    return Engine(profile, Settings(PROJECT, "site-1", destinations=destinations or {}))
 
 
 def killed(_: Call) -> NoReturn:
@@ -74,6 +75,20 @@ def prints_what_steps_sync(profile_name: str, root: str) -> None:
     execution.step("plain", killed)
     found["replayed"] = _synced()[before:]
     sys.stdout.write(json.dumps(found))
+    sys.stdout.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def prints_what_guarded_steps_sync(profile_name: str, root: str) -> None:
+    """Print the files of the syncs before a guarded effect is at work, and of those after it."""
+    engine = opened(profile_name, root, destinations={"vendor": Destination("vendor", "http://vendor.test")})
+    _keep_the_log_growing(engine)
+    execution = engine.open("job", plan="plan-a")
+    execution.step("warm", lambda _: None, destination="vendor")
+    before = len(_synced())
+    at_work = execution.step("send", lambda _: len(_synced()), destination="vendor")
+    found = [Path(path).name for path in _synced()]
+    sys.stdout.write(json.dumps({"before": found[before:at_work], "after": found[at_work:]}))
     sys.stdout.flush()
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -135,6 +135,13 @@ def test_a_step_costs_one_sync_of_the_log_whatever_it_asks_outside(store: Store,
     assert json.loads(child.stdout) == {"plain": ["state.sqlite-wal"], "asking": ["state.sqlite-wal"], "replayed": []}
 
 
+@pytest.mark.clause("run.journal.sqlite-stores", "run.callback-guard.acquire", "run.callback-guard.release")
+def test_a_guarded_step_costs_a_sync_before_it_sends_and_one_after(store: Store, sync_log: Path) -> None:
+    child, _ = watched("prints_what_guarded_steps_sync", store, sync_log)
+
+    assert json.loads(child.stdout) == {"before": ["state.sqlite-wal"], "after": ["state.sqlite-wal"]}
+
+
 @pytest.mark.clause("run.journal.step-output", "run.journal.idempotency-key")
 def test_a_log_cut_at_its_last_sync_keeps_every_record_and_repeats_the_claim_under_its_key(
     store: Store, sync_log: Path
