@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from engine.errors import AuthExpired
+from engine.execution.cover import MARGIN_MS
 from engine.execution.values import encode
 from engine.pipeline.sources.answers import failure
 from engine.pipeline.sources.placeholders import filled
@@ -30,7 +31,7 @@ RECEIPT_HEADERS: Final = ("X-Receipt-Id", "Receipt-Id", "X-Request-Id")
 LONGEST_RECEIPT: Final = 200
 
 SHARE: Final = 8
-"""What part of a window one phase of a request may take: connecting, sending and waiting fit into half of it."""
+"""What part of a window one of the four phases of a request may take: all of them fit into half of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,9 @@ class Sending:
     def _phase_s(self) -> float:
         """Seconds of one phase of a request: as declared, and short enough that all fit into the window (rule G3)."""
         declared, window = self.destination.timeout_ms, self.destination.dedup_window_ms
-        return (declared if window is None else min(declared, window / SHARE)) / 1000
+        if window is None:
+            return declared / 1000
+        return min(declared, max(window - MARGIN_MS, SHARE) / SHARE) / 1000
 
     def _failure(self, response: httpx.Response, answer: bytes) -> Exception:
         text, _ = self.guard.text(answer.decode("utf-8", "replace"))

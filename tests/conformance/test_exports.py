@@ -213,6 +213,26 @@ def test_a_guard_of_one_export_keeps_no_other_export_and_no_job_from_anything(
     assert [standing.guard.scope for standing in publishing.guards] == ["export:out"]
 
 
+@pytest.mark.clause("run.callback-guard.scope")
+def test_a_guard_of_a_job_keeps_no_export_from_publishing_even_to_the_same_destination(
+    publishing: Publishing, receiver: Receiver
+) -> None:
+    publishing.window_ms = None
+    publishing.land(1)
+    receiver.manners = ["lost"]
+    engine = publishing.engine()
+    with pytest.raises(ExecutionTransferBlocked):
+        publishing.store.open("job", engine=engine).step(
+            "charge", lambda call: call.http.post(publishing.receiver.url, json={"batch": 0}).text, destination="shop"
+        )
+
+    ended = publishing.run(engine)
+
+    assert ended.run.status is RunStatus.SUCCESS
+    assert receiver.batches == [0, 1]
+    assert [standing.guard.scope for standing in publishing.guards] == ["host:job"]
+
+
 @pytest.mark.clause("run.own.live-owner")
 def test_an_export_at_work_elsewhere_is_not_run_beside(publishing: Publishing, receiver: Receiver) -> None:
     publishing.land(1)
