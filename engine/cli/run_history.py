@@ -28,8 +28,8 @@ def show(
         rows = [row | {"schema_diffs": diffs[row["run_id"]]} for row in rows]
         output.document({"runs": rows, "window": window.shown, "truncated": window.truncated})
         return
-    headings = ("run_id", "pipeline", "table", "status", "rows", "replayed", "started_at", "error")
-    output.table(headings, [[*(row[name] for name in headings[:-1]), _error(row)] for row in rows])
+    headings = ("run_id", "pipeline", "table or scope", "status", "rows", "replayed", "started_at", "error")
+    output.table(headings, [_row(row) for row in rows])
     if window.truncated:
         output.say(f"there are more: the window's ceiling is {window.limit}, --limit raises it")
 
@@ -86,6 +86,12 @@ def _runs(project: Any) -> Any:
     from engine.runs import Runs
 
     return Runs(project.profile.database)
+
+
+def _row(row: dict[str, Any]) -> list[Any]:
+    ran = row["table"] or row["host_scope"]
+    return [row["run_id"], row["pipeline"], ran, row["status"], row["rows"], row["replayed"], row["started_at"],
+            _error(row)]  # fmt: skip
 
 
 def _error(row: dict[str, Any]) -> str | None:
