@@ -11,6 +11,7 @@ from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from engine.errors import OperatorRequestUnusable
+from engine.operator.claims import DEEPEST, brackets
 from engine.shapes import INLINE_LIMIT
 
 LARGEST: Final = 2 * INLINE_LIMIT
@@ -85,8 +86,10 @@ def reconcile(asked: Place, body: bytes) -> Reconcile:
 
 def _parsed(body: bytes) -> dict[str, Any]:
     try:
+        if brackets(body) > DEEPEST:
+            raise ValueError
         given = json.loads(body)
-    except (ValueError, RecursionError):
+    except ValueError:
         raise OperatorRequestUnusable(found="the body is not JSON") from None
     if not isinstance(given, dict) or (unknown := set(given) - _FIELDS):
         told = f", and has {', '.join(sorted(unknown))}" if isinstance(given, dict) else ""

@@ -30,6 +30,11 @@ LARGEST: Final = 8_192
 """Characters of the longest credential that is looked at."""
 
 
+DEEPEST: Final = 100
+"""Brackets that JSON from strangers may open. A few thousand within one another end the Worker's interpreter, not only
+the request."""
+
+
 class Reason(StrEnum):
     """Why a credential is refused: what the audit counts by."""
 
@@ -109,6 +114,11 @@ def access_subject(claims: dict[str, Any], *, team: str, audience: str, now_s: i
     return _named(claims, "email", "common_name", "sub")
 
 
+def brackets(content: bytes) -> int:
+    """How many lists and objects a JSON text opens at most, and so how deep it may go."""
+    return content.count(b"[") + content.count(b"{")
+
+
 def _require_current(claims: dict[str, Any], *, now_s: int) -> tuple[int, int]:
     """The instants of issue and end. Raise `NotProven` unless `now_s` lies between them, the maker's clock forgiven."""
     expires, issued = _second(claims, "exp"), _second(claims, "iat")
@@ -141,9 +151,12 @@ def _named(claims: dict[str, Any], *names: str) -> str:
 
 
 def _document(part: str) -> dict[str, Any]:
+    content = _bytes(part)
     try:
-        found = json.loads(_bytes(part))
-    except (ValueError, RecursionError):
+        if brackets(content) > DEEPEST:
+            raise ValueError
+        found = json.loads(content)
+    except ValueError:
         raise NotProven(Reason.MALFORMED, "one of its parts is no JSON") from None
     if not isinstance(found, dict):
         raise NotProven(Reason.MALFORMED, "one of its parts is no JSON object")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final
 
+import httpx
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 
@@ -21,8 +22,6 @@ from tests.stores import PROJECT, Store
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-    import httpx
 
     from tests.edge.conftest import Binding
     from tests.local_edge import Edge
@@ -96,6 +95,18 @@ class Door:
     folder: Path
     stores: list[Store] = field(default_factory=list)
 
+    @contextmanager
+    def at(self, edge: Edge, folder: Path) -> Iterator[Door]:
+        """The door of another edge, whose state is in `folder`."""
+        key = OperatorKey.kept(folder / "operator.pem")
+        with (
+            httpx.Client(base_url=edge.public, trust_env=False, timeout=30) as http,
+            httpx.Client(base_url=edge.private, trust_env=False, timeout=30) as private,
+        ):
+            other = Door(edge, self.team, key, http, type(self.binding)(private), folder)
+            yield other
+            other.leave()
+
     def token(self, *, header: dict[str, Any] | None = None, key: OperatorKey | None = None, **claims: Any) -> str:
         """A token of this project, with other claims where they are given; None leaves one out."""
         signing = key or self.key
@@ -161,7 +172,7 @@ class Door:
         return [token for [token] in self.binding.rows("SELECT DISTINCT token FROM guards ORDER BY token")]
 
 
-def times(*, ago: int = 10, lasts: int = 3600) -> dict[str, int]:
+def times(*, ago: int = 10, lasts: int = 3600) -> dict[str, Any]:
     """The claims of a credential issued so many seconds ago that is good for so many."""
     issued = int(time.time()) - ago
     return {"iat": issued, "exp": issued + lasts}
