@@ -99,12 +99,9 @@ class SqlAdmission:
         return awaits_value(self._journal, self._db, guard, given)
 
     def _asked(self, asked: Asked) -> list[Rows]:
-        calls = (
-            *self._undoing(asked.attempt.scope),
-            call("refuse_inadmissible", **asked.arguments),
-            call("claim_admission", **asked.arguments),
-            call("acquire_guard", **asked.arguments),
-        )
+        names = ("refuse_inadmissible", "claim_admission", "acquire_guard")
+        arguments = asked.arguments
+        calls = (*self._undoing(asked.attempt.scope), *(call(name, **arguments) for name in names))
         try:
             return settled(lambda: self._db.run(*calls), found=lambda: self._found(asked))
         except StorageBindingUnavailable:
