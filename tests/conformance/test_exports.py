@@ -279,26 +279,6 @@ def test_a_body_past_the_inline_limit_is_published_whole(publishing: Publishing,
     assert publishing.outbox == []
 
 
-def test_rows_of_a_table_that_was_begun_anew_are_all_published(publishing: Publishing, receiver: Receiver) -> None:
-    publishing.land(1, 2)
-    publishing.run()
-    publishing.corpus.objects.delete(publishing.corpus.names("t/"))
-    publishing.land(7)
-    publishing.land(8)
-
-    publishing.run()
-
-    assert receiver.ids == [1, 2, 7, 8]
-
-
-@pytest.mark.clause("run.own.pin-release")
-def test_an_export_that_cannot_be_decided_leaves_nothing_pending(publishing: Publishing) -> None:
-    ended = publishing.run(table=None, statement="SELECT * FROM nowhere")
-
-    assert ended.run.status is RunStatus.FAILED
-    assert (publishing.owner, publishing.outbox) == (None, [])
-
-
 @pytest.mark.clause("run.retry.waiting-state")
 def test_a_destination_that_asks_for_an_hour_is_waited_for_without_a_guard(
     publishing: Publishing, receiver: Receiver

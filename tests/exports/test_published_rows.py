@@ -54,6 +54,17 @@ def test_of_a_replaced_table_what_the_last_replacement_hides_is_not_published(co
     assert [row["id"] for row in rows(corpus, first)] == [4]
 
 
+def test_rows_of_a_table_that_was_begun_anew_are_all_published(corpus: Corpus) -> None:
+    corpus.land("r-1", [{"id": 1, "v": "a"}])
+    first = position(corpus)
+    corpus.objects.delete(corpus.names("t/"))
+    corpus.land("r-2", [{"id": 7, "v": "b"}])
+    corpus.land("r-3", [{"id": 8, "v": "c"}])
+
+    assert [row["id"] for row in rows(corpus, first)] == [7, 8]
+    assert [row["id"] for row in rows(corpus, position(corpus) | {"table": "former"})] == [7, 8]
+
+
 def test_a_position_that_moves_without_rows_is_gone_past(corpus: Corpus) -> None:
     corpus.land("r-1", [{"id": 1, "v": "a"}])
     first = position(corpus)

@@ -161,6 +161,14 @@ def test_beside_a_sealed_journal_no_body_lies_open(tmp_path: Path, receiver: Rec
     sealed.close()
 
 
+@pytest.mark.clause("run.own.pin-release")
+def test_an_export_that_cannot_be_decided_leaves_nothing_pending(publishing: Publishing) -> None:
+    ended = publishing.run(table=None, statement="SELECT * FROM nowhere")
+
+    assert ended.run.status is RunStatus.FAILED
+    assert (publishing.owner, publishing.outbox) == (None, [])
+
+
 def test_a_watcher_hears_what_is_decided_and_each_delivery(publishing: Publishing, receiver: Receiver) -> None:
     publishing.land(1, 2, 3)
     receiver.manners = [200, 422]
