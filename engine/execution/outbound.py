@@ -114,9 +114,9 @@ class Outbound:
 
     @property
     def statuses(self) -> list[int | None]:
-        """The HTTP status each request of this thread's effect was answered with, None where it was not."""
+        """The HTTP status each request that left for this thread's effect was answered with, None where it was not."""
         with self._intent.turn:
-            return [request.get("status") for request in self._intent.sent]
+            return [request.get("status") for request in self._intent.sent if "unsent" not in request]
 
     @property
     def ours(self) -> bool:
@@ -134,13 +134,13 @@ class Outbound:
         # Imported here: a run without requests does not pay for it.
         import httpx  # noqa: PLC0415
 
-        from engine.execution.transports import LateTls, plain  # noqa: PLC0415
+        from engine.execution.transports import LateTls, Telling, plain  # noqa: PLC0415
 
         return httpx.Client(
             follow_redirects=False,
             trust_env=False,
-            transport=LateTls(),
-            mounts={"http://": plain()},
+            transport=Telling(LateTls(), unsent=self._unsent),
+            mounts={"http://": Telling(plain(), unsent=self._unsent)},
             event_hooks={"request": [self._named], "response": [self._noted]},
         )
 
@@ -168,6 +168,12 @@ class Outbound:
                 self._db.run(self.intend())
             intent.sent.append({"method": request.method, "url": target})
         request.headers.setdefault(intent.header, intent.key.idempotency_key)
+
+    def _unsent(self) -> None:
+        intent = self._intent
+        with intent.turn:
+            if not intent.abandoned:
+                intent.sent[-1]["unsent"] = True
 
     def _noted(self, response: httpx.Response) -> None:
         intent = self._intent

@@ -3,8 +3,35 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 import httpx
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+UNCONNECTED: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+"""What is raised before there is a connection: nothing of the request has left."""
+
+
+class Telling(httpx.BaseTransport):
+    """A transport that tells `unsent` of every request for which no connection was ever made."""
+
+    def __init__(self, transport: httpx.BaseTransport, *, unsent: Callable[[], None]) -> None:
+        self._transport = transport
+        self._unsent = unsent
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Send `request`."""
+        try:
+            return self._transport.handle_request(request)
+        except UNCONNECTED:
+            self._unsent()
+            raise
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._transport.close()
 
 
 class LateTls(httpx.BaseTransport):

@@ -19,6 +19,7 @@ from engine.errors import (
 from engine.shapes import RunStatus, Schedule
 from tests.destinations import DOWN, HALF, HANG_UP, STALL, Vendor
 from tests.guarded import HOUR, ONCE, TWICE, engine_for, guards
+from tests.local_edge import free_ports
 from tests.stores import Effect, Store, failing
 
 if TYPE_CHECKING:
@@ -112,6 +113,24 @@ def test_while_the_window_covers_what_went_unanswered_is_sent_again_under_its_ke
     assert len(destination.received) == 2
     assert len(set(destination.received)) == len(destination.executed) == 1
     assert guards(store) == []
+
+
+@pytest.mark.clause("run.callback-guard.release", "run.callback-guard.window")
+@pytest.mark.parametrize("window", [None, HOUR])
+def test_a_connection_that_was_never_made_has_sent_nothing_and_leaves_no_guard(
+    store: Store, destination: Vendor, window: int | None
+) -> None:
+    execution = opened(store, window=window)
+    nobody = f"http://127.0.0.1:{free_ports(1)[0]}/charge"
+
+    with pytest.raises(StepFailed):
+        execution.step("send", lambda call: call.http.post(nobody).status_code, schedule=ONCE, destination="vendor")
+
+    (entry,) = store.entries(execution.execution_id)
+    assert guards(store) == []
+    assert (entry.admitted_at, entry.doubts) == (None, 0)
+    assert sends(execution, destination) is None
+    assert len(destination.executed) == 1
 
 
 @pytest.mark.clause("run.callback-guard.release", "run.callback-guard.manual")
