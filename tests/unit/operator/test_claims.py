@@ -1,0 +1,152 @@
+"""Credentials taken apart and judged, apart from any signature."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.operator.claims import (
+    DEEPEST,
+    EDDSA,
+    LARGEST,
+    LONGEST_S,
+    SKEW_S,
+    NotProven,
+    Reason,
+    access_subject,
+    presented,
+    token_subject,
+)
+
+NOW = 1_800_000_000
+CLAIMS = {"iss": "contextful", "aud": "shop", "sub": "anna", "iat": NOW, "exp": NOW + 60}
+
+
+def part(value: Any) -> str:
+    content = value if isinstance(value, bytes) else json.dumps(value).encode()
+    return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
+
+
+def token(header: Any = None, claims: Any = None, signature: bytes = b"s" * 64) -> str:
+    head = {"alg": EDDSA, "kid": "k"} if header is None else header
+    return f"{part(head)}.{part(CLAIMS if claims is None else claims)}.{part(signature)}"
+
+
+def refusal(claims: dict[str, Any], *, now_s: int = NOW) -> Reason:
+    with pytest.raises(NotProven) as found:
+        token_subject(claims, project="shop", now_s=now_s)
+    return found.value.reason
+
+
+def test_what_was_signed_is_the_text_that_came():
+    text = token()
+
+    shown = presented(text, algorithm=EDDSA)
+
+    assert shown.signed.decode() == text.rpartition(".")[0]
+    assert (shown.key_id, shown.claims, shown.signature) == ("k", CLAIMS, b"s" * 64)
+
+
+@given(st.text())
+def test_whatever_comes_is_taken_apart_or_refused(text: str):
+    with pytest.raises(NotProven) as found:
+        presented(text, algorithm=EDDSA)
+
+    assert found.value.reason is Reason.MALFORMED
+
+
+@given(st.binary(max_size=200), st.binary(max_size=200))
+def test_whatever_its_parts_hold_is_taken_apart_or_refused(head: bytes, body: bytes):
+    with pytest.raises(NotProven):
+        presented(f"{part(head)}.{part(body)}.x", algorithm=EDDSA)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (token(header=b"[" * (DEEPEST + 1)), Reason.MALFORMED),
+        (token(claims=b'{"a":' * (DEEPEST + 1)), Reason.MALFORMED),
+        (token(claims={"a": "x" * LARGEST}), Reason.MALFORMED),
+        (token(header=[]), Reason.MALFORMED),
+        (token(header={"kid": "k"}), Reason.ALGORITHM),
+        (token(header={"alg": "eddsa", "kid": "k"}), Reason.ALGORITHM),
+        (token(header={"alg": [EDDSA], "kid": "k"}), Reason.ALGORITHM),
+        (token(header={"alg": EDDSA}), Reason.UNKNOWN_KEY),
+        (token(header={"alg": EDDSA, "kid": {"a": 1}}), Reason.UNKNOWN_KEY),
+        (token() + "=", Reason.MALFORMED),
+    ],
+)
+def test_a_credential_of_another_make_is_refused(text: str, reason: Reason):
+    with pytest.raises(NotProven) as found:
+        presented(text, algorithm=EDDSA)
+
+    assert found.value.reason is reason
+
+
+@pytest.mark.parametrize("now_s", [NOW - SKEW_S, NOW, NOW + 59])
+def test_a_token_is_good_from_its_issue_less_the_skew_to_its_end(now_s: int):
+    assert token_subject(CLAIMS, project="shop", now_s=now_s) == "anna"
+
+
+@pytest.mark.parametrize(
+    ("now_s", "reason"), [(NOW - SKEW_S - 1, Reason.EARLY), (NOW + 60, Reason.EXPIRED), (NOW + 61, Reason.EXPIRED)]
+)
+def test_a_token_is_good_no_second_longer(now_s: int, reason: Reason):
+    assert refusal(CLAIMS, now_s=now_s) is reason
+
+
+@pytest.mark.parametrize(
+    ("others", "reason"),
+    [
+        ({"iss": None}, Reason.ISSUER),
+        ({"aud": ["shop"]}, Reason.PROJECT),
+        ({"aud": "SHOP"}, Reason.PROJECT),
+        ({"exp": None}, Reason.ENDLESS),
+        ({"exp": NOW + 60.5}, Reason.ENDLESS),
+        ({"exp": True}, Reason.ENDLESS),
+        ({"exp": 1 << 53}, Reason.ENDLESS),
+        ({"exp": -1}, Reason.ENDLESS),
+        ({"iat": "now"}, Reason.MALFORMED),
+        ({"nbf": NOW + SKEW_S + 1}, Reason.EARLY),
+        ({"exp": NOW + LONGEST_S + 1}, Reason.LIFETIME),
+        ({"sub": ""}, Reason.MALFORMED),
+        ({"sub": 7}, Reason.MALFORMED),
+        ({"sub": "a" * 201}, Reason.MALFORMED),
+        ({"sub": "anna\x1b[2J"}, Reason.MALFORMED),
+    ],
+)
+def test_a_claim_that_is_not_as_it_must_be_is_named(others: dict[str, Any], reason: Reason):
+    assert refusal(CLAIMS | others) is reason
+
+
+def test_the_longest_token_is_good():
+    assert token_subject(CLAIMS | {"exp": NOW + LONGEST_S}, project="shop", now_s=NOW) == "anna"
+
+
+@pytest.mark.parametrize(
+    ("named", "subject"),
+    [
+        ({"email": "anna@example.com", "sub": "u-1"}, "anna@example.com"),
+        ({"common_name": "ci.access", "email": ""}, "ci.access"),
+        ({}, "anna"),
+    ],
+)
+def test_access_names_a_person_before_a_service(named: dict[str, str], subject: str):
+    told = CLAIMS | {"iss": "https://t.example.com", "aud": ["x", "y"]} | named
+
+    assert access_subject(told, team="https://t.example.com", audience="y", now_s=NOW) == subject
+
+
+@pytest.mark.parametrize("audiences", [None, [], ["yy"], "x", [["y"]], {"y": 1}])
+def test_access_for_another_application_is_refused(audiences: Any):
+    told = CLAIMS | {"iss": "https://t.example.com", "aud": audiences}
+
+    with pytest.raises(NotProven) as found:
+        access_subject(told, team="https://t.example.com", audience="y", now_s=NOW)
+
+    assert found.value.reason is Reason.AUDIENCE
