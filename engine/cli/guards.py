@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from engine.cli import output
+from engine.cli import output, session
 from engine.cli.options import DryRun, Json, ManifestPath
 from engine.cli.parsing import Option
 
@@ -46,7 +46,7 @@ def show(
     """
     from engine.operator.places import place
 
-    with place(project, manifest=manifest, environ=os.environ) as found:
+    with place(project, manifest=manifest, environ=os.environ, clock=session.clock.get()) as found:
         guards = found.desk.guards(token)
         if note := found.desk.cooperative:
             output.say(note)
@@ -78,7 +78,7 @@ def reconcile(
     from engine.operator.values import recorded
 
     given = None if value is None else recorded(value)
-    with place(project, manifest=manifest, environ=os.environ) as found:
+    with place(project, manifest=manifest, environ=os.environ, clock=session.clock.get()) as found:
         done = found.desk.reconcile(token, evidence=evidence, operator=operator, value=given, dry_run=dry_run)
     if json:
         output.document(done)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from engine.clock import Clock
     from engine.operator.desk import OperatorDesk
     from engine.project import Project
 
@@ -46,13 +47,16 @@ class Place:
 
 
 @contextmanager
-def place(project: str | None, *, manifest: Path | None, environ: Mapping[str, str]) -> Iterator[Place]:
+def place(
+    project: str | None, *, manifest: Path | None, environ: Mapping[str, str], clock: Clock | None
+) -> Iterator[Place]:
     """The desk of `project`, of the manifest's where none is named; closed with the block.
 
     A Worker that the environment names comes first, then one in the user's settings, then the store of the manifest.
-    Raise `OperatorProjectUnknown` where nothing leads anywhere, or what the place that was found lacks.
+    The store of the manifest goes by `clock`, or by the machine's. Raise `OperatorProjectUnknown` where nothing leads
+    anywhere, or what the place that was found lacks.
     """
-    found, problem = _found(manifest, environ)
+    found, problem = _found(manifest, environ, clock)
     if problem and (project is None or manifest is not None):
         raise problem
     name = project or (found.manifest.project if found else "")
@@ -89,12 +93,14 @@ def _named(project: str) -> Iterator[None]:
         raise
 
 
-def _found(manifest: Path | None, environ: Mapping[str, str]) -> tuple[Project | None, ContextfulError | None]:
+def _found(
+    manifest: Path | None, environ: Mapping[str, str], clock: Clock | None
+) -> tuple[Project | None, ContextfulError | None]:
     """The project of the manifest, or why there is none: whoever asks a Worker needs none."""
     from engine.project import Project  # noqa: PLC0415 - it opens profiles, which a laptop seldom does here
 
     try:
-        return Project.find(manifest, environ=environ), None
+        return Project.find(manifest, environ=environ, clock=clock), None
     except ContextfulError as problem:
         return None, problem
 
