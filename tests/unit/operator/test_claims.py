@@ -32,6 +32,13 @@ def part(value: Any) -> str:
     return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
 
 
+def nested(depth: int) -> list[Any]:
+    found: list[Any] = []
+    for _ in range(depth - 1):
+        found = [found]
+    return found
+
+
 def token(header: Any = None, claims: Any = None, signature: bytes = b"s" * 64) -> str:
     head = {"alg": EDDSA, "kid": "k"} if header is None else header
     return f"{part(head)}.{part(CLAIMS if claims is None else claims)}.{part(signature)}"
@@ -69,8 +76,8 @@ def test_whatever_its_parts_hold_is_taken_apart_or_refused(head: bytes, body: by
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (token(header=b"[" * (DEEPEST + 1)), Reason.MALFORMED),
-        (token(claims=b'{"a":' * (DEEPEST + 1)), Reason.MALFORMED),
+        (token(header={"alg": EDDSA, "kid": "k", "x": nested(DEEPEST)}), Reason.MALFORMED),
+        (token(claims=CLAIMS | {"x": nested(DEEPEST)}), Reason.MALFORMED),
         (token(claims={"a": "x" * LARGEST}), Reason.MALFORMED),
         (token(header=[]), Reason.MALFORMED),
         (token(header={"kid": "k"}), Reason.ALGORITHM),
