@@ -1,0 +1,63 @@
+"""Whatever engines, a destination, time and an operator do, in any order: nothing is sent twice, nothing is lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.conftest import ON_EDGE
+from tests.guarded_machine import Machine
+from tests.scale import edge_scale, scale
+from tests.stores import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.clocks import SettableClock
+    from tests.edges import Edges
+
+
+def explore(
+    new_store: Callable[[SettableClock], Store], *, examples: int, steps: int, phases: tuple[Phase, ...] = tuple(Phase)
+) -> None:
+    machine: type[Machine] = type("Ground", (Machine,), {"new_store": staticmethod(new_store)})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            print_blob=True,
+            phases=phases,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+@pytest.fixture
+def numbered(tmp_path: Path) -> Callable[[], Path]:
+    """A folder of its own for every example."""
+    numbers = iter(range(1 << 30))
+    return lambda: tmp_path / str(next(numbers))
+
+
+@pytest.mark.clause("run.callback-guard.replay", "run.callback-guard.manual", "run.callback-guard.release")
+@pytest.mark.parametrize("profile", ["sqlite", "file"])
+def test_over_files_nothing_is_sent_twice_and_nothing_is_stuck(profile: str, numbered: Callable[[], Path]) -> None:
+    def new_store(clock: SettableClock) -> Store:
+        return Store(profile, numbered(), clock, dict).initialized()
+
+    explore(new_store, examples=scale(short=12, full=1_500), steps=scale(short=25, full=50))
+
+
+@pytest.mark.clause("run.journal.d1-guard", "run.callback-guard.replay", "run.callback-guard.manual")
+def test_over_d1_nothing_is_sent_twice_and_nothing_is_stuck(edges: Edges, numbered: Callable[[], Path]) -> None:
+    def new_store(clock: SettableClock) -> Store:
+        edges.give_back()
+        return Store(ON_EDGE, numbered(), clock, edges.fresh).initialized()
+
+    explore(new_store, examples=edge_scale(short=2, full=60), steps=edge_scale(short=12, full=40))
