@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.copies import Copies
 from engine.errors import StorageBindingUnavailable, StorageUnusable
+from engine.unanswered import settled
 from r2 import names
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from pathlib import Path
 
-    from r2.keys import Keys
+    from r2.keys import Held, Keys
 
 WORKERS: Final = 4
 """Requests at a time where several are asked for together; a Worker keeps six connections open."""
@@ -40,16 +41,15 @@ class BucketObjects:
     def create(self, name: str, content: bytes) -> bool:
         """Create `name` unless it exists; after a lost answer what stands there decides.
 
-        Nothing there may still turn into something: then the failure stands, and the outcome stays unknown.
+        Nothing there may still turn into something: then, and where looking fails too, the outcome stays unknown.
         """
         key = names.corpus(name)
-        try:
-            return self._keys.create(key, content)
-        except StorageBindingUnavailable:
+
+        def found() -> bool | None:
             standing = self._keys.get(key)
-            if standing is None:
-                raise
-            return standing.content == content
+            return None if standing is None else standing.content == content
+
+        return settled(lambda: self._keys.create(key, content), found=found)
 
     def put(self, name: str, content: bytes) -> None:
         """Write `name` over what was there.
@@ -60,11 +60,18 @@ class BucketObjects:
         for _ in range(RETRIES):
             if self._keys.put(key, content, replacing=replacing):
                 return
-            standing = self._keys.get(key)
+            standing = self._standing(key)
             if standing and standing.content == content:
                 return
             replacing = standing.etag if standing else None
         raise StorageUnusable(place=key, reason=f"others replaced it {RETRIES} times while it was written")
+
+    def _standing(self, key: str) -> Held | None:
+        """What stands where a write was refused, perhaps by an earlier attempt of its own that nobody answered."""
+        try:
+            return self._keys.get(key)
+        except StorageBindingUnavailable as lost:
+            raise StorageBindingUnavailable(place=lost.place, reason=lost.reason, applied="unknown") from lost
 
     def put_all(self, contents: Iterable[tuple[str, bytes]]) -> None:
         """`put` each, `WORKERS` at a time; twice as many contents are in memory at most."""

