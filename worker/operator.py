@@ -100,8 +100,15 @@ class Counter:
         except StatementFailed as failed:
             if failed.failure.refused:
                 raise plan.refused(failed.failure.text) or _unavailable(failed, applied="no") from None
-            if not shows(await self._looked(wanted.token), wanted):
+            if not await self._applied(wanted):
                 raise _unavailable(failed, applied="unknown") from None
+
+    async def _applied(self, wanted: Reconcile) -> bool:
+        """Whether what stands shows that it was done; no where nobody can look."""
+        try:
+            return shows(await self._looked(wanted.token), wanted)
+        except StorageBindingUnavailable:
+            return False
 
     async def _looked(self, token: str | None) -> Looked:
         try:

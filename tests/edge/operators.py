@@ -120,9 +120,9 @@ class Door:
         headers |= {"cf-access-jwt-assertion": assertion} if assertion is not None else {}
         return self.http.get(f"/v1/projects/{PROJECT}/{path}", headers=headers)
 
-    def reconcile(self, guard: str, *, token: str | None = None, **body: Any) -> httpx.Response:
-        """Ask to release a guard, with an honest token unless another is given."""
-        headers = {"authorization": f"Bearer {self.token() if token is None else token}"}
+    def reconcile(self, guard: str, *, token: str | None = None, loses: str = "", **body: Any) -> httpx.Response:
+        """Ask to release a guard, with an honest token unless another is given; a lossy D1 is told what it loses."""
+        headers = {"authorization": f"Bearer {self.token() if token is None else token}", "x-loses": loses}
         return self.http.post(
             f"/v1/projects/{PROJECT}/guards/{guard}/reconcile", headers=headers, json={"operator": "anna"} | body
         )

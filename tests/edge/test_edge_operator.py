@@ -16,10 +16,11 @@ from engine.sealed import KEY, Seal
 from engine.shapes import INLINE_LIMIT
 from tests.edge.operators import BEHIND
 from tests.guarded import HOUR, engine_for, recorded_bytes
-from tests.local_edge import local_edge
+from tests.local_edge import ROOT, local_edge
 from tests.stores import PROJECT, Effect
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from engine.guards.guard import Guard
@@ -27,6 +28,24 @@ if TYPE_CHECKING:
 
 
 SEALS = base64.b64encode(bytes(range(32))).decode()
+
+
+@pytest.fixture(scope="module")
+def kept_sealed_door(open_door: Door, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
+    """An edge whose D1 loses the answers that a request names, over a sealed store."""
+    state, entry = tmp_path_factory.mktemp("lossy"), ROOT / "tests" / "edge" / "lossy_entry.py"
+    with local_edge(state, project=PROJECT, entry=entry) as edge, open_door.at(edge, state) as other:
+        other.store(seal=SEALS)
+        yield other
+
+
+@pytest.fixture
+def sealed_door(kept_sealed_door: Door, tmp_path: Path) -> Iterator[Door]:
+    """That edge without guards."""
+    kept_sealed_door.folder = tmp_path
+    kept_sealed_door.emptied()
+    yield kept_sealed_door
+    kept_sealed_door.leave()
 
 
 def receipt(guard: Guard, name: str = "ch_1") -> str:
@@ -268,6 +287,23 @@ def test_a_database_of_another_project_is_not_this_workers(door: Door):
     assert (answer.status_code, names(answer)) == (409, "OperatorProjectElsewhere")
 
 
+@pytest.mark.clause("run.callback-guard.manual")
+def test_a_release_whose_answer_d1_loses_is_told_as_what_it_was(sealed_door: Door):
+    guard = sealed_door.dead(seal=SEALS).guard
+
+    lost = sealed_door.reconcile(guard.token, loses="before", evidence=receipt(guard))
+    assert (lost.status_code, lost.json()["error"]["applied"]) == (503, "unknown")
+    assert sealed_door.tokens() == [guard.token]
+    done = sealed_door.reconcile(guard.token, loses="after", evidence=receipt(guard))
+    assert (done.status_code, sealed_door.tokens(), len(sealed_door.audits())) == (200, [], 1)
+
+    sealed_door.emptied()
+    guard = sealed_door.dead(seal=SEALS).guard
+    unseen = sealed_door.reconcile(guard.token, loses="everything after", evidence=receipt(guard))
+    assert (unseen.status_code, unseen.json()["error"]["applied"]) == (503, "unknown")
+    assert sealed_door.tokens() == []
+
+
 def test_a_store_that_does_not_seal_takes_no_sealed_value(door: Door):
     guard = door.dead(gone=True).guard
 
@@ -277,21 +313,19 @@ def test_a_store_that_does_not_seal_takes_no_sealed_value(door: Door):
     assert door.tokens() == [guard.token]
 
 
-def test_a_sealed_store_takes_sealed_values_alone(door: Door, tmp_path: Path):
+def test_a_sealed_store_takes_sealed_values_alone(sealed_door: Door):
     """A Worker has no key: what it records must be sealed where everything else is."""
-    state = tmp_path / "sealed"
-    with local_edge(state, project=PROJECT) as edge, door.at(edge, state) as other:
-        guard = other.dead(gone=True, seal=SEALS).guard
+    guard = sealed_door.dead(gone=True, seal=SEALS).guard
 
-        for wrong in (None, Seal.of({KEY: base64.b64encode(bytes(32)).decode()})):
-            with pytest.raises(GuardValueUnsealed, match="sealed under key"):
-                _given_from_home(other, guard, seal=wrong)
-        assert other.tokens() == [guard.token]
-        _given_from_home(other, guard, seal=Seal.of({KEY: SEALS}))
+    for wrong in (None, Seal.of({KEY: base64.b64encode(bytes(32)).decode()})):
+        with pytest.raises(GuardValueUnsealed, match="sealed under key"):
+            _given_from_home(sealed_door, guard, seal=wrong)
+    assert sealed_door.tokens() == [guard.token]
+    _given_from_home(sealed_door, guard, seal=Seal.of({KEY: SEALS}))
 
-        [[value]] = other.binding.rows("SELECT value FROM journal WHERE step = 'send'")
-        assert b"ch_1" not in base64.b64decode(value["b64"])
-        assert _resumed(other, Effect()) == {"id": "ch_1"}
+    [[value]] = sealed_door.binding.rows("SELECT value FROM journal WHERE step = 'send'")
+    assert b"ch_1" not in base64.b64decode(value["b64"])
+    assert _resumed(sealed_door, Effect()) == {"id": "ch_1"}
 
 
 def _given_from_home(door: Door, guard: Guard, *, seal: Seal | None) -> None:
