@@ -7,10 +7,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from engine.cli import output
-from engine.cli.parsing import HELP, Misuse, UsageError, near, parameters, values
+from engine.cli.parsing import HELP, Misuse, near, parser, values
+from engine.errors import Config, NamedError, named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+
+@named
+class UsageError(NamedError, Config):
+    """A command line that cannot be understood, as the user is told."""
+
+    says = "{problem}"
+    remedy = "{command} --help shows what there is"
+
+    command: str
+    problem: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +98,10 @@ def run(words: Sequence[str], environ: Mapping[str, str], *, group: Group = ROOT
     """
     word = next(iter(words), None)
     if word == HELP:
-        output.text(_group_help(group, path=path))
+        output.text(_help(group, path=path))
         return 0
     if word is None:
-        output.say(_group_help(group, path=path))
+        output.say(_help(group, path=path))
         raise UsageError(command=path, problem=f"{path} needs a command")
     member = group.members.get(word)
     if member is None:
@@ -109,23 +121,19 @@ def function(place: str) -> Callable[..., int | None]:
 
 
 def _called(called: Callable[..., int | None], words: Sequence[str], environ: Mapping[str, str], *, path: str) -> int:
-    taken = parameters(called)
     try:
-        given = values(taken, words, environ)
-        if given is not None:
-            return called(**given) or 0
+        given = values(called, words, environ, path=path)
+        return 0 if given is None else called(**given) or 0
     except Misuse as misuse:
         raise UsageError(command=path, problem=str(misuse)) from None
-    from engine.cli import usage
-
-    output.text(usage.of_command(path, called.__doc__ or "", taken))
-    return 0
 
 
-def _group_help(group: Group, *, path: str) -> str:
-    from engine.cli import usage
-
-    return usage.of_group(path, group.purpose, {name: _purpose(member) for name, member in group.members.items()})
+def _help(group: Group, *, path: str) -> str:
+    told = parser(path, group.purpose)
+    commands = told.add_subparsers(title="commands", metavar="COMMAND")
+    for name, member in group.members.items():
+        commands.add_parser(name, help=_purpose(member), add_help=False)
+    return told.format_help().rstrip()
 
 
 def _purpose(member: Group | str) -> str:

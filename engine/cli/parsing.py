@@ -1,19 +1,19 @@
-"""What a command takes, declared in its function's signature, and read from words and variables.
+"""What a command takes, declared in its function's signature and read by the standard library's `argparse`.
 
 Each parameter is annotated with an `Option` or, where it is asked for by its place, an `Argument`; its Python type says
-what its text becomes. The standard library does it alone: a kit for command lines brought a validator that was built
-anew for every option, and cost each command more than a fifth of a second.
+what its text becomes. Only that translation is ours, and the variable that stands for an option: a kit that translates
+signatures itself brought a validator that was built anew for every option, and cost each command a fifth of a second.
 """
 
 from __future__ import annotations
 
+import argparse
 import inspect
 from dataclasses import KW_ONLY, dataclass
-from enum import Enum
-from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Final, get_args, get_origin, get_type_hints
-
-from engine.errors import Config, NamedError, named
+from enum import StrEnum
+from functools import partial
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Final, NoReturn, get_args, get_origin, get_type_hints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,21 +23,12 @@ _BOOLEANS: Final = {
     **dict.fromkeys(("1", "true", "t", "yes", "y", "on"), True),
     **dict.fromkeys(("0", "false", "f", "no", "n", "off", ""), False),
 }
+# Without a width it would ask the terminal for one at every option that is added, and import archivers to do so.
+_FORMATTER: Final = partial(argparse.HelpFormatter, width=80, max_help_position=30)
 
 
-class Misuse(Exception):
+class Misuse(argparse.ArgumentTypeError):
     """Something of a command line that cannot be understood: the text says what stood there and what is allowed."""
-
-
-@named
-class UsageError(NamedError, Config):
-    """A command line that cannot be understood, as the user is told."""
-
-    says = "{problem}"
-    remedy = "{command} --help shows what there is"
-
-    command: str
-    problem: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,48 +79,67 @@ class Parameter:
 
     name: str
     declared: Option | Argument
-    kind: type
+    kind: type[Any]
     many: bool
     default: Any
 
-    @property
-    def shown(self) -> str:
-        """How the command line spells it."""
-        return self.declared.name if isinstance(self.declared, Option) else self.declared.metavar
-
-    @property
-    def required(self) -> bool:
-        """Whether it must be given."""
-        return self.default is inspect.Parameter.empty
-
-    @property
-    def choices(self) -> dict[str, Any]:
-        """The words it may be and what each stands for, where it is one of a few."""
-        return {str(member.value): member for member in self.kind} if issubclass(self.kind, Enum) else {}
-
-    def value(self, text: str, *, place: str) -> Any:
-        """What `text`, found at `place`, stands for. Raise `Misuse`."""
-        try:
-            return self._read(text)
-        except Misuse as problem:
-            raise Misuse(f"{place}: {problem}") from None
-
-    def _read(self, text: str) -> Any:
-        if isinstance(self.declared, Option) and self.declared.parser:
-            return self.declared.parser(text)
-        if isinstance(self.declared, Option) and self.kind is int:
-            return self.declared.whole(text)
+    def read(self, text: str) -> Any:
+        """What `text` stands for. Raise `Misuse`."""
+        if isinstance(self.declared, Option) and (self.declared.parser or self.kind is int):
+            return (self.declared.parser or self.declared.whole)(text)
         if self.kind is bool:
             return _chosen(text.strip().lower(), _BOOLEANS)
-        if self.choices:
-            return _chosen(text, self.choices)
+        if issubclass(self.kind, StrEnum):
+            return _chosen(text, {each: each for each in self.kind})
         return self.kind(text)
 
 
-def parameters(function: Callable[..., Any]) -> list[Parameter]:
+class Parser(argparse.ArgumentParser):
+    """Raises `Misuse` where argparse would end the process."""
+
+    def error(self, message: str) -> NoReturn:
+        """Refuse the command line."""
+        raise Misuse(message)
+
+
+def parser(path: str, purpose: str) -> Parser:
+    """A parser that takes `--help` alone: it shows the first paragraph of `purpose`, what there is, and the rest."""
+    first, _, rest = inspect.cleandoc(purpose).partition("\n\n")
+    made = Parser(path, description=first, epilog=rest, formatter_class=_FORMATTER, add_help=False, allow_abbrev=False)
+    made.add_argument(HELP, action="help", help="Show this and exit.")
+    return made
+
+
+def parameters(function: Callable[..., Any]) -> Iterator[Parameter]:
     """The parameters of a command's function, as its signature declares them."""
     hints = get_type_hints(function, include_extras=True)
-    return [_parameter(each, hints[each.name]) for each in inspect.signature(function).parameters.values()]
+    for each in inspect.signature(function).parameters.values():
+        annotation, declared = get_args(hints[each.name])
+        alone = get_args(annotation)[0] if isinstance(annotation, UnionType) else annotation  # None comes second
+        many = get_origin(alone) is list
+        yield Parameter(each.name, declared, get_args(alone)[0] if many else alone, many, each.default)
+
+
+def values(
+    function: Callable[..., Any], words: Sequence[str], environ: Mapping[str, str], *, path: str
+) -> dict[str, Any] | None:
+    """What a command's function is called with, or None where help was asked for and shown. Raise `Misuse`.
+
+    A variable stands for an option that is not on the command line; an empty one stands for nothing.
+    """
+    taken, reader = list(parameters(function)), parser(path, function.__doc__ or "")
+    for each in taken:
+        _add(each, reader, environ)
+    try:
+        found, unknown = reader.parse_known_args(words)
+    except SystemExit:
+        return None
+    options = [(each, each.declared) for each in taken if isinstance(each.declared, Option)]
+    if unknown:
+        guess = near(unknown[0].partition("=")[0], (option.name for _, option in options))
+        raise Misuse(f"unrecognized arguments: {' '.join(unknown)}{guess}")
+    given = vars(found)
+    return given | {each.name: _standing(each, option, environ) for each, option in options if each.name not in given}
 
 
 def truth(text: str) -> bool:
@@ -137,83 +147,39 @@ def truth(text: str) -> bool:
     return _BOOLEANS.get(text.strip().lower(), False)
 
 
-def values(taken: Sequence[Parameter], words: Sequence[str], environ: Mapping[str, str]) -> dict[str, Any] | None:
-    """What a command's function is called with, or None where help is asked for. Raise `Misuse`.
-
-    A variable stands for an option that is not on the command line; an empty one stands for nothing.
-    """
-    options = {each.shown: each for each in taken if isinstance(each.declared, Option)}
-    placed = [each for each in taken if isinstance(each.declared, Argument)]
-    given, rest = _sorted_out(words, options)
-    if HELP in given:
-        return None
-    for each in placed:
-        count = len(rest) if each.many else 1
-        given[each.shown], rest = rest[:count], rest[count:]
-    if rest:
-        raise Misuse(f"{rest[0]!r} is one word too many")
-    return {each.name: _value(each, given.get(each.shown), environ) for each in taken}
-
-
 def near(word: str, known: Iterable[str]) -> str:
     """A guess at what was meant, to be put behind a complaint, or nothing."""
     import difflib
 
-    found = difflib.get_close_matches(word, list(known), n=1)
+    found = difflib.get_close_matches(word, known, n=1)
     return f" (did you mean {found[0]}?)" if found else ""
 
 
-def _parameter(found: inspect.Parameter, hint: Any) -> Parameter:
-    annotation, declared = get_args(hint)
-    alone = next(each for each in _alternatives(annotation) if each is not NoneType)
-    many = get_origin(alone) is list
-    return Parameter(found.name, declared, get_args(alone)[0] if many else alone, many, found.default)
+def _add(each: Parameter, reader: Parser, environ: Mapping[str, str]) -> None:
+    declared, required = each.declared, each.default is inspect.Parameter.empty
+    told: dict[str, Any] = {"help": declared.help, "metavar": declared.metavar or None, "type": each.read}
+    if isinstance(declared, Argument):
+        count = "*" if each.many else None if required else "?"
+        reader.add_argument(each.name, nargs=count, default=each.default, **told)
+        return
+    default = f"default: {each.default}" if isinstance(each.default, str) else ""
+    facts = "; ".join(filter(None, (f"env var: {declared.envvar}", default, declared.bounds)))
+    told |= {"action": "append"} if each.many else {}
+    told |= {"choices": list(each.kind)} if issubclass(each.kind, StrEnum) else {}
+    told = {"action": "store_true"} if each.kind is bool else told
+    told |= {"dest": each.name, "default": argparse.SUPPRESS, "help": f"{declared.help} [{facts}]"}
+    reader.add_argument(declared.name, required=required and not environ.get(declared.envvar), **told)
 
 
-def _alternatives(annotation: Any) -> tuple[Any, ...]:
-    return get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
-
-
-def _sorted_out(words: Sequence[str], options: Mapping[str, Parameter]) -> tuple[dict[str, list[str]], list[str]]:
-    """The texts of each option, and the words that belong to none."""
-    given: dict[str, list[str]] = {}
-    rest: list[str] = []
-    waiting = iter(words)
-    for word in waiting:
-        if word == "--":
-            rest.extend(waiting)
-        elif not word.startswith("-") or word == "-":
-            rest.append(word)
-        else:
-            name, assigned, text = word.partition("=")
-            given.setdefault(name, []).append(_text(name, text if assigned else None, waiting, options))
-    return given, rest
-
-
-def _text(name: str, assigned: str | None, following: Iterator[str], options: Mapping[str, Parameter]) -> str:
-    """The text of the option `name`: what is assigned to it, or the word that follows."""
-    if name != HELP and name not in options:
-        raise Misuse(f"there is no option {name}{near(name, options)}")
-    if name == HELP or options[name].kind is bool:
-        if assigned is not None:
-            raise Misuse(f"{name} takes no value")
-        return "yes"
-    text = next(following, None) if assigned is None else assigned
-    if text is None:
-        raise Misuse(f"{name} needs a value")
-    return text
-
-
-def _value(taken: Parameter, texts: list[str] | None, environ: Mapping[str, str]) -> Any:
-    place, declared = taken.shown, taken.declared
-    if texts is None and isinstance(declared, Option) and (text := environ.get(declared.envvar)):
-        place, texts = declared.envvar, text.split() if taken.many else [text]
-    if not texts:
-        if taken.required:
-            raise Misuse(f"{place} is missing")
-        return taken.default
-    read = [taken.value(text, place=place) for text in texts]
-    return read if taken.many else read[-1]
+def _standing(each: Parameter, option: Option, environ: Mapping[str, str]) -> Any:
+    """What stands for an option that is not given: what its variable says, or its default. Raise `Misuse`."""
+    text = environ.get(option.envvar)
+    if not text:
+        return each.default
+    try:
+        return [each.read(word) for word in text.split()] if each.many else each.read(text)
+    except Misuse as problem:
+        raise Misuse(f"{option.envvar}: {problem}") from None
 
 
 def _chosen(text: str, known: Mapping[str, Any]) -> Any:

@@ -1,14 +1,15 @@
-"""What a command's signature declares, read from words and variables."""
+"""What a command's signature declares, read from words and variables, and what becomes of it in the help."""
 
 from __future__ import annotations
 
+import inspect
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
 
-from engine.cli.parsing import Argument, Misuse, Option, parameters, values
+from engine.cli.parsing import Argument, Misuse, Option, values
 
 
 class Color(StrEnum):
@@ -38,16 +39,27 @@ def command(
     """Do something."""
 
 
-def several(words: Annotated[list[str] | None, Argument(metavar="WORDS", help="All that follow.")] = None) -> None:
-    """Take what there is."""
+def several(
+    words: Annotated[list[str] | None, Argument(metavar="WORDS", help="All that follow.")] = None,
+    *,
+    loud: Annotated[bool, Option("--loud", envvar="X_LOUD", help="Aloud.")] = False,
+) -> None:
+    """Take what there is.
+
+    And no more.
+    """
+
+
+def required(*, why: Annotated[str, Option("--why", envvar="X_WHY", metavar="TEXT", help="A reason.")]) -> None:
+    """Give a reason."""
 
 
 def read(*words: str, **environ: str) -> dict[str, Any]:
     """What `command` is called with, defaults left out."""
-    taken = parameters(command)
-    found = values(taken, words, environ)
+    found = values(command, words, environ, path="do")
     assert found is not None
-    standing = {each.name: each.default for each in taken}
+    standing = {each.name: each.default for each in inspect.signature(command).parameters.values()}
+    assert found.keys() == standing.keys()
     return {name: value for name, value in found.items() if value != standing[name]}
 
 
@@ -57,12 +69,18 @@ def read(*words: str, **environ: str) -> dict[str, Any]:
         (["here"], {"where": Path("here")}),
         (["here", "there"], {"where": Path("here"), "note": "there"}),
         (["--count", "2", "here"], {"where": Path("here"), "count": 2}),
-        (["here", "--count=2", "there"], {"where": Path("here"), "note": "there", "count": 2}),
+        (["here", "there", "--count=2"], {"where": Path("here"), "note": "there", "count": 2}),
+        (
+            ["--loud", "here", "there", "--count", "2"],
+            {"where": Path("here"), "note": "there", "count": 2, "loud": True},
+        ),
         (["here", "--twice", "4"], {"where": Path("here"), "twice": 8}),
         (["here", "--color", "blue", "--loud"], {"where": Path("here"), "color": Color.BLUE, "loud": True}),
         (["here", "--name", "a", "--name", "b c"], {"where": Path("here"), "name": ["a", "b c"]}),
         (["here", "--count", "2", "--count", "3"], {"where": Path("here"), "count": 3}),
-        (["--name", "--loud", "here"], {"where": Path("here"), "name": ["--loud"]}),
+        (["--name=--loud", "here"], {"where": Path("here"), "name": ["--loud"]}),
+        (["--name", "-5", "here"], {"where": Path("here"), "name": ["-5"]}),
+        (["-- a note --\n"], {"where": Path("-- a note --\n")}),
         (["--name=", "here"], {"where": Path("here"), "name": [""]}),
         (["--", "--loud"], {"where": Path("--loud")}),
         (["-"], {"where": Path("-")}),
@@ -94,17 +112,20 @@ def test_the_command_line_goes_before_the_environment() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "WHERE is missing"),
-        (["a", "b", "c"], "'c' is one word too many"),
-        (["a", "--colour", "red"], "there is no option --colour (did you mean --color?)"),
-        (["a", "-x"], "there is no option -x"),
-        (["a", "--count"], "--count needs a value"),
-        (["a", "--loud=yes"], "--loud takes no value"),
-        (["a", "--count", "many"], "--count: 'many' is no whole number"),
-        (["a", "--count", "0"], "--count: 0 is not 1 to 9"),
-        (["a", "--count", "10"], "--count: 10 is not 1 to 9"),
-        (["a", "--color", "green"], "--color: 'green' is none of red, blue"),
-        (["a", "--twice", "much"], "--twice: 'much' has no double"),
+        ([], "the following arguments are required: WHERE"),
+        (["a", "b", "c"], "unrecognized arguments: c"),
+        (["a", "--colour", "red"], "unrecognized arguments: --colour red (did you mean --color?)"),
+        (["a", "--colour=dark-red"], "unrecognized arguments: --colour=dark-red (did you mean --color?)"),
+        (["a", "--col", "red"], "unrecognized arguments: --col red (did you mean --color?)"),
+        (["a", "-x"], "unrecognized arguments: -x"),
+        (["a", "--count"], "argument --count: expected one argument"),
+        (["a", "--name", "--loud"], "argument --name: expected one argument"),
+        (["a", "--loud=yes"], "argument --loud: ignored explicit argument 'yes'"),
+        (["a", "--count", "many"], "argument --count: 'many' is no whole number"),
+        (["a", "--count", "0"], "argument --count: 0 is not 1 to 9"),
+        (["a", "--count", "10"], "argument --count: 10 is not 1 to 9"),
+        (["a", "--color", "green"], "argument --color: 'green' is none of red, blue"),
+        (["a", "--twice", "much"], "argument --twice: 'much' has no double"),
     ],
 )
 def test_what_cannot_be_read_is_named_with_what_is_allowed(words: list[str], said: str) -> None:
@@ -114,18 +135,59 @@ def test_what_cannot_be_read_is_named_with_what_is_allowed(words: list[str], sai
     assert str(refusal.value) == said
 
 
-def test_a_variable_that_cannot_be_read_is_named_itself() -> None:
-    with pytest.raises(Misuse, match=r"^X_LOUD: 'perhaps' is none of 1, true"):
-        read("here", X_LOUD="perhaps")
+@pytest.mark.parametrize(
+    ("environ", "said"),
+    [
+        ({"X_LOUD": "perhaps"}, "X_LOUD: 'perhaps' is none of 1, true, t, yes, y, on, 0, false, f, no, n, off"),
+        ({"X_COUNT": "0"}, "X_COUNT: 0 is not 1 to 9"),
+        ({"X_COLOR": "green"}, "X_COLOR: 'green' is none of red, blue"),
+        ({"X_TWICE": "much"}, "X_TWICE: 'much' has no double"),
+    ],
+)
+def test_a_variable_that_cannot_be_read_is_named_itself(environ: dict[str, str], said: str) -> None:
+    with pytest.raises(Misuse) as refusal:
+        read("here", **environ)
+
+    assert str(refusal.value) == said
 
 
-@pytest.mark.parametrize(("words", "found"), [([], None), (["a"], ["a"]), (["a", "--", "b", "--c"], ["a", "b", "--c"])])
-def test_an_argument_that_is_a_list_takes_all_the_words_left(words: list[str], found: list[str] | None) -> None:
-    assert values(parameters(several), words, {}) == {"words": found}
+def test_a_variable_stands_for_an_option_that_is_required_too() -> None:
+    assert values(required, [], {"X_WHY": "so"}, path="do") == {"why": "so"}
+    with pytest.raises(Misuse, match=r"^the following arguments are required: --why$"):
+        values(required, [], {"X_WHY": ""}, path="do")
 
 
-def test_help_is_given_whatever_is_missing() -> None:
-    assert values(parameters(command), ["--help"], {}) is None
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ([], []),
+        (["a"], ["a"]),
+        (["a", "--", "b", "--c"], ["a", "b", "--c"]),
+        (["--", "a", "--loud", "--help", "--", "-b"], ["a", "--loud", "--help", "--", "-b"]),
+    ],
+)
+def test_an_argument_that_is_a_list_takes_all_the_words_left(words: list[str], found: list[str]) -> None:
+    assert values(several, words, {}, path="do") == {"words": found, "loud": False}
+
+
+def test_help_is_given_whatever_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert values(command, ["--help"], {"X_COUNT": "many"}, path="do it") is None
+
+    shown = " ".join(capsys.readouterr().out.split())
+    assert shown.startswith("usage: do it [--help] [--count N]")
+    assert "--count N Few. [env var: X_COUNT; 1 to 9]" in shown
+    assert "--color {red,blue} Which. [env var: X_COLOR; default: red]" in shown
+    assert "--loud Aloud. [env var: X_LOUD]" in shown
+    assert "WHERE A place." in shown
+
+
+def test_help_begins_with_the_purpose_and_ends_with_what_more_there_is_to_know(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    values(several, ["--help"], {}, path="do")
+
+    shown = capsys.readouterr().out
+    assert shown.index("Take what there is.") < shown.index("--loud ") < shown.index("And no more.")
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def options(command: tuple[str, ...]) -> set[str]:
     found: Any = ROOT
     for name in command:
         found = found.members[name]
-    return {each.shown for each in parameters(function(found)) if isinstance(each.declared, Option)}
+    return {each.declared.name for each in parameters(function(found)) if isinstance(each.declared, Option)}
 
 
 def test_the_commands_are_those_of_the_surface_and_no_others() -> None:
@@ -47,7 +47,7 @@ def test_the_commands_are_those_of_the_surface_and_no_others() -> None:
 def test_every_option_of_every_command_shows_its_variable(shell: Shell, command: tuple[str, ...]) -> None:
     ended = shell(*command, "--help")
 
-    _, _, listed = " ".join(ended.out.split()).partition(" Options: ")
+    _, _, listed = " ".join(ended.out.split()).partition(" options: ")
     entries = [entry for entry in re.split(r" (?=--[a-z])", f" {listed}") if entry.startswith("--")]
     shown = {entry.split()[0] for entry in entries if re.search(r"env var: CONTEXTFUL_[A-Z_]+", entry)}
     assert {"--manifest", "--json"} <= shown
@@ -72,7 +72,7 @@ def test_a_group_without_a_command_shows_its_help(shell: Shell) -> None:
     ended = shell("pipeline")
 
     assert ended.code == 2
-    assert "Commands:" in ended.err
+    assert "commands:" in ended.err
     assert ended.out == ""
 
 
