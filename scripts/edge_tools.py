@@ -100,10 +100,11 @@ def _vendor() -> None:
 
 
 def _once(made: Path, lock: Path, make: Callable[[], None]) -> None:
-    """Call `make` unless `made` is of this version of `lock`."""
+    """Call `make` unless the folder `made` is of this version of `lock`, and not empty."""
     stamp = BUILD / f"{made.name}.made-of"
     version = hashlib.sha256(lock.read_bytes()).hexdigest()
-    if made.exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == version:
+    filled = made.is_dir() and any(made.iterdir())
+    if filled and stamp.exists() and stamp.read_text(encoding="utf-8") == version:
         return
     print(f"setting up {made.name} (once) ...", file=sys.stderr)
     make()
