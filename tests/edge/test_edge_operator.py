@@ -14,9 +14,9 @@ from engine.guards.desk import Desk
 from engine.operator.remote import Remote, RemoteDesk
 from engine.sealed import KEY, Seal
 from engine.shapes import INLINE_LIMIT
-from tests.edge.operators import BEHIND
+from tests.edge.operators import AUDIENCE, BEHIND
 from tests.guarded import HOUR, engine_for, recorded_bytes
-from tests.local_edge import ROOT, local_edge
+from tests.local_edge import ROOT, SERVE, free_ports, local_edge
 from tests.stores import PROJECT, Effect
 
 if TYPE_CHECKING:
@@ -32,9 +32,14 @@ SEALS = base64.b64encode(bytes(range(32))).decode()
 
 @pytest.fixture(scope="module")
 def kept_sealed_door(open_door: Door, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
-    """An edge whose D1 loses the answers that a request names, over a sealed store."""
+    """An edge whose D1 loses the answers that a request names and whose team is gone, over a sealed store."""
     state, entry = tmp_path_factory.mktemp("lossy"), ROOT / "tests" / "edge" / "lossy_entry.py"
-    with local_edge(state, project=PROJECT, entry=entry) as edge, open_door.at(edge, state) as other:
+    nobody = f"http://127.0.0.1:{free_ports(1)[0]}"
+    program: list[str | Path] = [*SERVE, "--var", f"ACCESS_TEAM={nobody}", "--var", f"ACCESS_AUD={AUDIENCE}"]
+    with (
+        local_edge(state, project=PROJECT, entry=entry, program=program) as edge,
+        open_door.at(edge, state) as other,
+    ):
         other.store(seal=SEALS)
         yield other
 
@@ -302,6 +307,12 @@ def test_a_release_whose_answer_d1_loses_is_told_as_what_it_was(sealed_door: Doo
     unseen = sealed_door.reconcile(guard.token, loses="everything after", evidence=receipt(guard))
     assert (unseen.status_code, unseen.json()["error"]["applied"]) == (503, "unknown")
     assert sealed_door.tokens() == []
+
+
+def test_where_a_teams_keys_cannot_be_read_nobody_is_called_a_stranger(sealed_door: Door):
+    answer = sealed_door.ask(assertion=sealed_door.team.assertion())
+
+    assert (answer.status_code, names(answer)) == (503, "OperatorEndpointUnreachable")
 
 
 def test_a_store_that_does_not_seal_takes_no_sealed_value(door: Door):

@@ -274,3 +274,11 @@ def test_refusals_of_a_store_that_was_never_initialized_are_refusals_all_the_sam
     answer = httpx.get(f"{edge.public}/v1/projects/contextful/guards", headers=headers, trust_env=False, timeout=30)
 
     assert (answer.status_code, answer.json()["error"]["reason"]) == (401, "malformed")
+
+
+def test_a_worker_that_pins_no_team_takes_nobodys_word(edge: Edge, open_door: Door):
+    headers = {"cf-access-jwt-assertion": open_door.team.assertion()}
+
+    answer = httpx.get(f"{edge.public}/v1/projects/contextful/guards", headers=headers, trust_env=False, timeout=30)
+
+    assert (answer.status_code, answer.json()["error"]["reason"]) == (401, "wrong-issuer")
