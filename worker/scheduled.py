@@ -71,7 +71,7 @@ def _parsed(text: object) -> dict[str, str]:
     if not isinstance(commands, dict) or not all(isinstance(each, str) and each.strip() for each in commands.values()):
         msg = (
             f"{COMMANDS} must be an object of commands by cron expression, "
-             """such as {"0 * * * *": "pipeline run ID"}"""
+            """such as {"0 * * * *": "pipeline run ID"}"""
         )
         raise CommandsUnusable(msg)
     return commands
