@@ -35,10 +35,12 @@ class Call:
     def check(self, *, timeout_ms: float = 0) -> None:
         """Raise `EffectOverdue` unless a request that takes up to `timeout_ms` may leave now (rule G3).
 
-        `call.http` asks by itself; an effect that sends by other means asks right before it does.
+        `call.http` and `call.run` ask by themselves; an effect that sends by other means asks right before each
+        request, and from then on may have sent.
         """
         if self.cover is not None:
             self.cover.check(timeout_ms=timeout_ms)
+            self.outbound.let_go()
 
     @property
     def idempotency_key(self) -> str:
@@ -62,13 +64,17 @@ class Call:
     ) -> Finished:
         """Run a program, without a shell, and return how it ended: `.code`, `.out`, `.err`; `.checked()` wants a 0.
 
-        Its variables are this process's, or `env`, and CONTEXTFUL_IDEMPOTENCY_KEY. `output_limit` bytes are kept of
-        each stream. A stop of the run ends the program and whatever it started: TERM, and KILL after `kill_after_ms`.
+        Its variables are this process's, or `env`, and CONTEXTFUL_IDEMPOTENCY_KEY; under a guard it must send within
+        the CONTEXTFUL_SEND_WITHIN_MS milliseconds from its start, or not at all. `output_limit` bytes are kept of each
+        stream. A stop of the run ends the program and whatever it started: TERM, and KILL after `kill_after_ms`.
         """
+        self.check()
         # Imported here: a program without children does not pay for it.
         from engine.execution import subprocesses  # noqa: PLC0415
 
         variables = {**(os.environ if env is None else env), "CONTEXTFUL_IDEMPOTENCY_KEY": self.idempotency_key}
+        if self.cover is not None:
+            variables["CONTEXTFUL_SEND_WITHIN_MS"] = str(self.cover.left_ms)
         return subprocesses.run(
             argv,
             cancellation=self.cancellation,

@@ -47,6 +47,12 @@ class Cover:
         """Whether the window is known to cover at this moment."""
         return self.window_until is not None and self.clock.elapsed() < self.window_until
 
+    @property
+    def left_ms(self) -> int:
+        """For how long a request may still leave, as `check` judges it of one that takes no time; 0 once it may not."""
+        ends = [self.leases.known_until(self.run_id), *([] if self.window_until is None else [self.window_until])]
+        return max(min(ends) - MARGIN_MS - self.clock.elapsed(), 0)
+
     def check(self, *, timeout_ms: float = 0) -> None:
         """Raise `EffectOverdue` unless a request that takes up to `timeout_ms` may leave now.
 

@@ -135,13 +135,13 @@ class Effects:
         return Asked(token, key, self.attempt, claim, name, window_ms, self.kind)
 
     def _ending(self, raised: BaseException) -> Ending:
-        """How the callback ended that raised: by the answers its requests got, or else by what it raised."""
+        """How the callback ended that raised: by the answers its requests got, and else by what it raised."""
         statuses = self.outbound.statuses
-        if statuses:
-            return ending(statuses, refusals=self.destination.refusals)
-        if self.outbound.ours or isinstance(raised, EffectOverdue):
-            return Ending.UNSENT
-        # It calls by means of its own, of which nothing is known but what it says.
+        answered = ending(statuses, refusals=self.destination.refusals)
+        known = statuses or self.outbound.ours or isinstance(raised, EffectOverdue)
+        if answered is Ending.UNANSWERED or (known and not self.outbound.by_other_means):
+            return answered
+        # It sends by means of its own, of which nothing is known but what it says.
         return Ending.REFUSED if type(raised) in REFUSALS else Ending.UNANSWERED
 
     def _ended(self, how: Ending, admitted: Admitted, *, because: BaseException) -> None:

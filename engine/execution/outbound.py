@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from engine.errors import Canceled
+from engine.guards.rules import Ending, ending
 from engine.shapes import canonical_json
 from engine.sql import call
 
@@ -33,7 +34,8 @@ class Outbound:
     """One execution's requests.
 
     A step *enters* before each try of its effect; the ledger's intent is written before the first request leaves, and
-    the settlement goes ahead of the record in its batch (run.journal.ledger-settles-first).
+    the settlement goes ahead of the record in its batch (run.journal.ledger-settles-first). `in_doubt` says whether an
+    effect failed of which a request went unanswered: its key must not be lost.
     """
 
     def __init__(self, database: Database, chance: Chance, *, attempt: Attempt, guard: SecretGuard) -> None:
@@ -42,6 +44,7 @@ class Outbound:
         self._chance = chance
         self._attempt = attempt
         self._current = threading.local()
+        self.in_doubt = False
 
     def enter(self, key: EntryKey, *, header: str = DEFAULT_HEADER, cover: Cover | None = None) -> None:
         """Begin a try of the effect of `key` on this thread; under a guard each request asks its `cover` first."""
@@ -82,6 +85,8 @@ class Outbound:
 
     def settle(self) -> None:
         """Settle at once: the effect failed, so no record will carry the settlement."""
+        left = self.statuses
+        self.in_doubt = self.in_doubt or (bool(left) and ending(left, refusals=()) is Ending.UNANSWERED)
         if settlement := self.settlement():
             self._db.run(*settlement)
 
@@ -122,6 +127,15 @@ class Outbound:
     def ours(self) -> bool:
         """Whether this thread's effect has asked for the client: what it sends it sends through it."""
         return self._intent.ours
+
+    @property
+    def by_other_means(self) -> bool:
+        """Whether this thread's effect has been let send by means of its own."""
+        return self._intent.let_go
+
+    def let_go(self) -> None:
+        """Note that this thread's effect may now send by means of its own."""
+        self._intent.let_go = True
 
     def taken(self) -> httpx.Client:
         """The client, for this thread's effect."""
@@ -185,11 +199,12 @@ class Outbound:
 class _Intent:
     """What one try of an effect means to send, and what it has sent."""
 
-    __slots__ = ("abandoned", "cover", "header", "id", "key", "ours", "sent", "turn", "written")
+    __slots__ = ("abandoned", "cover", "header", "id", "key", "let_go", "ours", "sent", "turn", "written")
 
     def __init__(self, key: EntryKey, header: str, cover: Cover | None) -> None:
         self.abandoned = False
         self.cover = cover
+        self.let_go = False
         self.ours = False
         self.id = ""
         self.key = key

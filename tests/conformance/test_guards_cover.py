@@ -239,3 +239,44 @@ def test_a_renewal_after_the_recorded_exit_lengthens_nothing(store: Store, desti
 
     assert isinstance(tries(execution, effect), EffectOverdue)
     assert destination.received == []
+
+
+@pytest.mark.clause("run.callback-guard.window")
+@pytest.mark.parametrize("first", ["checked", "a program"])
+def test_what_is_refused_to_leave_after_something_was_let_go_is_not_taken_for_unsent(store: Store, first: str) -> None:
+    execution = opened(store, window=None)
+
+    def effect(call: Call) -> None:
+        if first == "checked":
+            call.check()
+        else:
+            call.run(["true"])
+        store.clock.advance(LEASE)
+        call.check()
+
+    assert isinstance(tries(execution, effect), ExecutionTransferBlocked)
+    assert len(guards(store)) == 1
+
+
+@pytest.mark.clause("run.callback-guard.window", "run.callback-guard.holder-gone")
+@pytest.mark.parametrize(("window", "left"), [(None, LEASE), (20_000, 20_000), (HOUR, LEASE)])
+def test_a_program_is_started_only_while_covered_and_told_for_how_long_it_may_send(
+    store: Store, window: int | None, left: int
+) -> None:
+    execution = opened(store, window=window)
+    told: list[bytes] = []
+
+    def effect(call: Call) -> None:
+        store.clock.advance(1_000)
+        told.append(call.run(["sh", "-c", "printf $CONTEXTFUL_SEND_WITHIN_MS"]).checked().out)
+
+    def late(call: Call) -> None:
+        store.clock.advance(left - MARGIN_MS)
+        told.append(call.run(["sh", "-c", "printf sent"]).checked().out)
+
+    execution.step("soon", effect, destination="vendor")
+    store.clock.advance(-1_000)
+
+    assert isinstance(tries(execution, late), EffectOverdue)
+    assert told == [str(left - MARGIN_MS - 1_000).encode()]
+    assert guards(store) == []
