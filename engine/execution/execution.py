@@ -16,7 +16,9 @@ from engine.errors import (
     ExecutionSuperseded,
     ExecutionTransferBlocked,
     JoinFailed,
+    StepFailed,
     StepLabelUnusable,
+    StorageFailure,
     Waiting,
 )
 from engine.execution import values
@@ -216,15 +218,20 @@ class Execution:
     def _outcome(
         self, key: EntryKey, effect: Callable[[Call], bytes], declared: Destination | None, schedule: Schedule
     ) -> Outcome:
-        """Run the step on its course; where a destination may have acted unheard, the execution is kept for it."""
+        """Run the step on its course; where its effect may have acted unheard, execution and key are kept."""
         course = self._held.effects(declared) if declared else None
         try:
             with self._held.outbound.within():
                 return self._held.steps.run(
                     key, effect, schedule=schedule, course=course, likely_recorded=self._held.resumed
                 )
+        except (StepFailed, StorageFailure) as raised:
+            failure = raised.failure if isinstance(raised, StepFailed) else raised
+            self._recorded = self._recorded or isinstance(failure, StorageFailure)
+            raise
         finally:
-            self._recorded = self._recorded or (course is not None and course.in_doubt)
+            unheard = self._held.outbound.in_doubt or (course is not None and course.in_doubt)
+            self._recorded = self._recorded or unheard
 
     def _declared(self, destination: str, *, step: str) -> Destination:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import weakref
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from engine.shapes import Attempt
 
 T = TypeVar("T")
+
+_log = logging.getLogger("contextful")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +168,11 @@ class Held:
 
     def _close(self, row: RunRow) -> None:
         self._leave(row)
-        self._room.archive.carry(row)
+        try:
+            self._room.archive.carry(row)
+        except StorageFailure:
+            # The run has ended as its row says, whatever becomes of the history: the next engine appends it there.
+            _log.warning("run %s is not in the run history yet: the next start appends it", row.run_id, exc_info=True)
         self._tell(row)
 
     def _tell(self, row: RunRow) -> None:

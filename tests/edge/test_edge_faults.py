@@ -139,15 +139,14 @@ def _held(to: Disturbed) -> str:
     assert all(_named(each) for each in to.wrong), what
     if fault.how not in SCALED and broken:
         known = f"applied: {_outcome(broken)}"
-        assert all(known in str(each) or _retired(each, to) for each in to.wrong[:1]), what
+        assert all(known in str(each) for each in to.wrong[:1]), what
     if fault.how in APPLIED:
         # What was carried out is recognised by its own token: nothing is asked of the world again.
         assert work.read == [0, 1, 2], what
         assert all(len(work.keys[effect]) == 1 for effect in EFFECTS), what
     assert all(work.read.count(page) in {1, 2} for page in range(3)), what
     assert all(len(work.keys[effect]) in {1, 2} for effect in EFFECTS), what
-    # Until something is recorded a failed scope lets its execution go, and the keys that were derived from it.
-    assert all(len(set(work.keys[effect])) == 1 for effect in EFFECTS[1:]), what
+    assert all(len(set(work.keys[effect])) == 1 for effect in EFFECTS), what
     _landed(to.lane, work, what)
     return str(to.wrong[0]) if to.wrong else ""
 
@@ -157,15 +156,6 @@ def _landed(lane: Lane, work: Work, what: str) -> None:
         assert work.rows(profile) == [0, 1, 2, 3], what
         runs = [Runs(profile.database).get(run_id) for run_id in work.watcher.run_ids]
     assert all(run is None or run.status in ENDED for run in runs), f"{what}: {runs}"
-
-
-def _retired(error: ContextfulError, to: Disturbed) -> bool:
-    """Whether a run had succeeded, and only its way into the history was broken: it holds its owner no more."""
-    if not isinstance(error, Ended) or "ExecutionSuperseded" not in str(error):
-        return False
-    with closing(opened({"CONTEXTFUL_BINDING_URL": to.lane.proxy.url}, to.lane.root)) as profile:
-        recorded = Runs(profile.database).get(error.run.run_id)
-    return recorded is not None and recorded.status is RunStatus.SUCCESS
 
 
 def _outcome(broken: Request) -> str:
