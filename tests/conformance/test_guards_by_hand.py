@@ -12,6 +12,8 @@ from engine.errors import (
     ExecutionGuardHeld,
     ExecutionGuardUnknown,
     ExecutionSuperseded,
+    ExecutionTransferBlocked,
+    Transient,
 )
 from engine.guards.guard import Guard
 from tests.guarded import (
@@ -29,7 +31,7 @@ from tests.guarded import (
     replayable,
     standing,
 )
-from tests.stores import LEASE, Effect, Store
+from tests.stores import LEASE, Effect, Store, failing
 
 
 @pytest.mark.clause("run.callback-guard.manual")
@@ -92,6 +94,19 @@ def test_either_a_lapsed_lease_or_an_exit_lets_evidence_release(store: Store, fr
 
     reconcile(store, dead.guard, receipt(dead.guard, "absent"))
 
+    assert guards(store) == []
+
+
+@pytest.mark.clause("run.callback-guard.live-holder")
+def test_an_attempt_that_is_closed_holds_its_guard_no_more_though_its_engine_lives(store: Store) -> None:
+    execution = store.open(engine=engine_for(store, window=None))
+    with pytest.raises(ExecutionTransferBlocked), execution:
+        execution.step("send", Effect(failing(Transient("no answer"))), destination="vendor")
+    (found,) = standing(store)
+
+    reconcile(store, found.guard, receipt(found.guard, "absent"))
+
+    assert (found.lease_until, found.holder_exited_at) == (0, None)
     assert guards(store) == []
 
 

@@ -198,3 +198,22 @@ def test_without_a_window_a_record_of_which_nothing_tells_is_found_or_stands_gua
     else:
         assert isinstance(again, ExecutionTransferBlocked)
         assert [guard.token for guard in uncovered.guards()] == [again.token]
+
+
+@pytest.mark.clause("run.journal.current-owner")
+def test_a_record_that_arrives_while_its_key_is_out_again_records_nothing(covered):
+    execution = covered.open()
+    warm(execution)
+    covered.database.lose("record_entry", applied=False, dead_after=True)
+    sends(execution, Effect("first"))
+    covered.database.reads_too = False
+    between: list[list[str]] = []
+
+    def effect() -> str:
+        covered.database.arrive()
+        between.append(covered.store.recorded(execution.execution_id))
+        return "second"
+
+    assert sends(execution, Effect(effect)) == "second"
+    assert between == [["warm"]]
+    assert covered.guards() == []

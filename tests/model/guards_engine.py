@@ -100,7 +100,7 @@ class Marked(Effects):
 def _sent(script: GuardScript, course: Effects, effect: Any) -> bytes:
     """What the effect does: one request, asked for and noted as the engine's client does it."""
     script.ask("calls")
-    effect.check(timeout_ms=TIMEOUT_MS)
+    effect.cover.check(timeout_ms=TIMEOUT_MS)
     sent = course.outbound._intent.sent
     sent.append({})
     script.leaves(course._admitted[0].token)
