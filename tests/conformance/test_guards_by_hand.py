@@ -9,6 +9,7 @@ import pytest
 
 from engine.clock import instant
 from engine.errors import (
+    ExecutionGuardEvidenceMismatch,
     ExecutionGuardHeld,
     ExecutionGuardUnknown,
     ExecutionSuperseded,
@@ -58,6 +59,20 @@ def test_a_dry_run_says_what_follows_and_changes_nothing(store: Store) -> None:
     assert guards(store) == [dead.guard]
     assert desk(store).audits() == []
     assert store.entries(dead.execution.execution_id) == before
+
+
+@pytest.mark.clause("run.callback-guard.manual")
+@pytest.mark.parametrize("why", ["held", "uncovered", "another key"])
+def test_a_dry_run_refuses_what_the_release_would_refuse(store: Store, why: str) -> None:
+    dead = died_sending(store, window=None) if why == "held" else left_sending(store, window=None)
+    evidence = {
+        "held": receipt(dead.guard),
+        "uncovered": replayable(dead.guard),
+        "another key": f"receipt:{'0' * 32}:1",
+    }[why]
+
+    with pytest.raises(ExecutionGuardHeld if why == "held" else ExecutionGuardEvidenceMismatch):
+        desk(store).reconcile(dead.guard.token, evidence=evidence, operator="ops", dry_run=True)
 
 
 @pytest.mark.clause("run.callback-guard.manual")
