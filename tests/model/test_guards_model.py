@@ -27,13 +27,13 @@ UNWINDOWED = Bounds(window_ms=None)
 
 WORLDS = {
     "a window passes": WINDOWED._replace(ticks=2, tries=scale(short=1, full=2)),
-    "answers of the store are lost": WINDOWED._replace(lost=scale(short=1, full=2)),
+    "answers of the store are lost": WINDOWED._replace(lost=1, closes=scale(short=False, full=True)),
     "an engine closes": WINDOWED._replace(closes=True, waits=scale(short=False, full=True)),
     "no window, answers of the store are lost": UNWINDOWED._replace(
         lost=1, closes=scale(short=False, full=True), tries=scale(short=1, full=2)
     ),
     "no window, serve dies": UNWINDOWED._replace(closes=True, serve_dies=True, lost=scale(short=0, full=1)),
-    "no window, an operator waits": UNWINDOWED._replace(waits=True, ticks=2),
+    "no window, an operator waits": UNWINDOWED._replace(waits=True, ticks=scale(short=1, full=2)),
     "no window, a try is made again": UNWINDOWED._replace(tries=2),
     "no window, the step is asked for again": UNWINDOWED._replace(calls=2, lost=scale(short=0, full=2)),
     "no window, three attempts": UNWINDOWED._replace(attempts="ABC", ticks=scale(short=1, full=2), reconciled=2),
@@ -221,6 +221,12 @@ RULES = [
         UNWINDOWED._replace(ticks=2, waits=True),
         statements={"require_reconcilable": mutations.never},
         found="is released by operator",
+    ),
+    rule(
+        "an operator's release that does not say whose it was",
+        UNWINDOWED,
+        statements={"audit_guard": without(":operator", "''")},
+        found="the audit row of A1 is not whole",
     ),
 ]
 

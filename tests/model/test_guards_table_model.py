@@ -29,7 +29,7 @@ from tests.model.guards_table import TableModel, World
 from tests.scale import scale
 
 NONE = {"window": None, "ticks": scale(short=1, full=2), "attempts": 2, "sends": 2}
-ONE = {"window": 1, "ticks": 2, "attempts": 1, "sends": scale(short=2, full=3)}
+ONE = {"window": 1, "ticks": 2, "attempts": 1, "sends": scale(short=1, full=2)}
 TWO = {"window": 2, "ticks": 3, "attempts": 1, "sends": 2}
 
 SMALL = {"window": None, "ticks": 1, "attempts": 1, "sends": 2}
