@@ -288,7 +288,8 @@ class Owners:
                     raise blocked from refusal
 
     def _refusal(self, owner: Owner, pins: Pins) -> ContextfulError:
-        if owner.attempt and owner.lease_until > self._db.now():
+        # Under its own pins an owner is refused for its lease alone, which may have lapsed by now.
+        if owner.attempt and (owner.pins == pins.text or owner.lease_until > self._db.now()):
             return ExecutionLive(scope=owner.scope, attempt=owner.attempt, lease_until=owner.lease_until)
         return ExecutionPinMismatch(
             scope=owner.scope, execution_id=owner.execution_id, pinned=owner.pins, asked=pins.text
