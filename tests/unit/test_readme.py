@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 
 from engine.fires import FIRE
+from engine.guards.rules import WAYS, Holder, Transfer
 from engine.runs import RUN
 
 if TYPE_CHECKING:
@@ -36,3 +37,20 @@ def test_the_readme_draws_the_states_of_a_run():
 
 def test_the_readme_draws_the_states_of_a_fire():
     assert drawn("a fire", FIRE) in README.read_text(encoding="utf-8")
+
+
+@pytest.mark.clause("run.callback-guard.release", "run.callback-guard.replay", "run.callback-guard.manual")
+def test_the_readme_tells_operators_the_ways_out_of_a_guard_as_the_engine_decides_them():
+    engines = {Holder.PRESENT: "no exit recorded", Holder.GONE: "exit recorded"}
+    takeovers = {
+        Transfer.ALIVE: "no, the lease runs",
+        Transfer.REPLAYS: "yes, replays the key",
+        Transfer.BLOCKED: "no, blocked",
+    }
+    told = [
+        f"| {engines[holder]} | {lease} | {window} | {'yes' if ways.release else 'no'} | {takeovers[ways.transfer]}"
+        f" | {'with evidence' if ways.manual else 'no'} |"
+        for (holder, lease, window), ways in WAYS.items()
+    ]
+
+    assert "\n".join(told) in README.read_text(encoding="utf-8")
