@@ -150,7 +150,9 @@ class Steps:
             standing = self._claim(key, course)
         if standing.recorded:
             return Outcome(self.journal.value(standing), replayed=True)
-        return Outcome(self._compute(key, standing, effect, schedule=schedule, course=course), replayed=False)
+        assert standing.claim is not None, "only a claimed entry is computed"
+        with self._sure_of(key, standing.claim):
+            return Outcome(self._compute(key, standing, effect, schedule=schedule, course=course), replayed=False)
 
     def note(self, key: EntryKey, *, attempts: int, due: int | None) -> None:
         """Leave `key` to its next caller with `attempts` used and the next one due at `due`; a recorded value stands.
@@ -187,8 +189,7 @@ class Steps:
         while True:
             attempts += 1
             try:
-                with self._sure_of(key, claim.claim):
-                    return course.attempt_once(key, claim.claim, effect, number=attempts)
+                return course.attempt_once(key, claim.claim, effect, number=attempts)
             except (ExecutionSuperseded, StorageBindingUnavailable):
                 raise
             except GUARDED:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from engine.errors import StorageBindingUnavailable
+from engine.errors import StorageBindingUnavailable, Transient
+from engine.shapes import Schedule
 from tests.d1.conftest import Lossy
-from tests.stores import Effect
+from tests.stores import Effect, failing
 
 if TYPE_CHECKING:
     from d1.database import D1Database
@@ -70,3 +71,17 @@ def test_a_claim_that_was_applied_unheard_is_gone_on_with(execution: Execution, 
 
     assert execution.step("pay", effect) == "paid"
     assert effect.calls == 1
+
+
+@pytest.mark.parametrize("statement", ["surrender_claim", "renew_claim"])
+def test_a_step_that_failed_unheard_is_asked_for_again_and_waits_for_nobody(
+    execution: Execution, lossy: Lossy, statement: str
+) -> None:
+    effect = Effect(failing(Transient("away")))
+    lossy.lose(statement, applied=False)
+
+    with pytest.raises(StorageBindingUnavailable):
+        execution.step("pay", effect, schedule=Schedule(attempts=1 if statement == "surrender_claim" else 2))
+
+    assert execution.step("pay", effect) == "done"
+    assert effect.keys == effect.keys[:1] * 2
