@@ -219,7 +219,7 @@ def test_a_guarded_table_is_neither_reset_nor_dropped(store: Store) -> None:
     assert store.here.owners.read("table:orders") is not None
 
 
-@pytest.mark.clause("run.journal.d1-guard", "run.cancel.stop-marks-the-run")
+@pytest.mark.clause("run.journal.d1-guard", "run.cancel.resumable-remains")
 def test_a_stop_of_a_waiting_run_leaves_its_guard_and_its_owner(store: Store) -> None:
     held = internal(store.here, "job:score")
     guard = admitted(store.here, held, window=None)

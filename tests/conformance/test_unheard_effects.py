@@ -42,14 +42,14 @@ def test_a_request_that_went_unanswered_goes_out_under_the_same_key_when_the_sco
 
 @pytest.mark.clause("run.journal.idempotency-key")
 def test_an_effect_whose_record_the_store_refuses_keeps_its_key(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise StorageUnusable(place="here", reason="no space left on device")
+
     effect = Effect("paid")
-    with pytest.raises(StepFailed), store.open() as first, monkeypatch.context() as full:
-
-        def refuse(*_: object, **__: object) -> None:
-            raise StorageUnusable(place="here", reason="no space left on device")
-
-        full.setattr(store.here.profile.journal, "record", refuse)
-        first.step("charge", effect, schedule=ONCE)
+    with monkeypatch.context() as disk:
+        disk.setattr(store.here.profile.journal, "record", full)
+        with pytest.raises(StepFailed), store.open() as first:
+            first.step("charge", effect, schedule=ONCE)
     with store.open() as second:
         second.step("charge", effect, schedule=ONCE)
 
