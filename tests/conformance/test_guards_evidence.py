@@ -111,6 +111,22 @@ def test_a_settled_entry_is_sent_again_only_while_its_window_covers(store: Store
 
 
 @pytest.mark.clause("run.callback-guard.evidence")
+def test_a_receipt_stays_with_its_entry_through_a_later_release_by_the_key(store: Store) -> None:
+    dead = left_sending(store)
+    reconcile(store, dead.guard, receipt(dead.guard))
+    again_dead = died_sending(store)
+    store.clock.advance(LEASE)
+    reconcile(store, again_dead.guard, replayable(again_dead.guard))
+    store.clock.advance(HOUR)
+
+    with pytest.raises(EffectSettled) as refusal:
+        again(store, dead)
+
+    assert again_dead.guard.idempotency_key == dead.guard.idempotency_key
+    assert refusal.value.receipt == receipt(dead.guard)
+
+
+@pytest.mark.clause("run.callback-guard.evidence")
 @pytest.mark.parametrize("value", ["charged", "x" * INLINE_LIMIT])
 def test_a_value_given_with_the_receipt_is_what_the_step_returns(store: Store, value: str) -> None:
     dead = left_sending(store, window=None)

@@ -17,7 +17,7 @@ from engine.errors import (
     Waiting,
 )
 from engine.shapes import INLINE_LIMIT, FailureTag, Schedule
-from tests.guarded import HOUR, ONCE, TWICE, engine_for, guards, receipt, reconcile, recorded_bytes
+from tests.guarded import HOUR, ONCE, TWICE, desk, engine_for, guards, left_sending, receipt, reconcile, recorded_bytes
 from tests.stores import LEASE, Effect, Store, failing
 
 if TYPE_CHECKING:
@@ -228,6 +228,28 @@ def test_a_resumed_retry_waits_for_its_instant_under_no_guard(store: Store, earl
     assert value == "sent"
     assert seen == [0]
     assert effect.calls == 2
+
+
+@pytest.mark.clause("run.callback-guard.evidence")
+def test_a_value_given_while_a_settled_step_waits_for_its_retry_is_what_it_returns(store: Store) -> None:
+    dead = left_sending(store)
+    reconcile(store, dead.guard, receipt(dead.guard))
+    effect = Effect(failing(UNCHANGED))
+
+    def supplies(milliseconds: float) -> None:
+        if milliseconds == 1_000:
+            given: dict[str, Any] = {
+                "evidence": receipt(dead.guard),
+                "operator": "ops",
+                "value": recorded_bytes("charged"),
+            }
+            desk(store).supply(dead.guard.token, **given)
+
+    looks_on(store, supplies)
+    value = store.open(engine=engine_for(store)).step("send", effect, schedule=TWICE, destination="vendor")
+
+    assert (value, effect.calls) == ("charged", 1)
+    assert guards(store) == []
 
 
 @pytest.mark.clause("run.callback-guard.release")
