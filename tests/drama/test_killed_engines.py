@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tests.drama.world import World
 
 MEETS: Final = {"on the way": Manner.HOLDS, "acted": Manner.ACTS_AND_HOLDS}
+REFUSALS: Final = {"ExecutionLive", "ExecutionTransferBlocked", "ExecutionSuperseded", "EffectOverdue"}
+"""What a rival meets; the last two where the clock jumps between its taking the scope and its sending."""
 POINTS: Final = ("before", "on the way", "acted", "answered", "recorded")
 CAST: Final = scale(
     short=((ON_EDGE, WINDOWED, True), (ON_EDGE, KEYLESS, False)),
@@ -110,7 +112,7 @@ def test_what_a_killed_engine_charged_is_charged_once_and_goes_on_by_the_verb_th
         [executed] = shop.of(f"/{scope}")
         assert rival.told["value"] == {"charge": executed.receipt}
         assert set(shop.keys(f"/{scope}")) == {executed.key}
-        assert set(rival.told["refusals"]) <= {"ExecutionLive", "ExecutionTransferBlocked"}
+        assert set(rival.told["refusals"]) <= REFUSALS
         if guard:
             assert executed.key == guard.guard.idempotency_key
     check_history(world, destination)

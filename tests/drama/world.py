@@ -99,7 +99,8 @@ class World:
     shops: dict[str, Destination]
     edge: Edge | None
     begins_at: int
-    released: list[str] = field(default_factory=list)
+    released: list[tuple[str, str]] = field(default_factory=list)
+    _met: dict[str, Guard] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def __post_init__(self) -> None:
@@ -194,6 +195,7 @@ class World:
     def reconcile(self, guard: Guard, evidence: str, *, value: Any = None, laptop: bool | None = None) -> Answer:
         """`contextful storage reconcile-guard`, by the operator where they sit."""
         laptop = self.edge is not None if laptop is None else laptop
+        self._met[guard.token] = guard
         return self.supply(guard.token, evidence, value=value, laptop=laptop)
 
     def supply(self, token: str, evidence: str, *, value: Any, laptop: bool = False) -> Answer:
@@ -205,7 +207,7 @@ class World:
             words += ["--value", str(file)]
         answer = self.contextful(*words, "--operator", "ann", "--json", laptop=laptop)
         if answer.code == 0:
-            self.released.append(token)
+            self.released.append((token, evidence))
         if answer.code == 0 and laptop:
             # What the Worker writes it writes by its own clock: everybody is there by now.
             self.advance(max(-self.clock.ahead_ms, 0))
@@ -215,8 +217,10 @@ class World:
         """No guard is left, and there is a whole audit row of everything that was released by hand."""
         assert self.guards() == []
         audits = self._desk.audits()
-        assert [each.token for each in audits] == self.released
-        assert all(each.operator.startswith("ann") and Guard.of(each.guard).token == each.token for each in audits)
+        assert [(each.token, each.evidence) for each in audits] == self.released
+        for each in audits:
+            assert each.operator.startswith("ann")
+            assert Guard.of(each.guard) == self._met[each.token], "the audit row is not the guard as it stood"
         [guarded] = [each for each in tables(self._store.tables) if each.name == "guards"]
         assert list(rows(self._store.database, guarded)) == []
 
