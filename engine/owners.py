@@ -89,8 +89,7 @@ class Owners:
         A guard that may be replayed goes in the same batch (run.callback-guard.replay); raise
         `ExecutionTransferBlocked` where one stands, `ExecutionLive` naming the attempt whose lease still runs,
         `ExecutionPinMismatch` when the pending owner holds other pins; either way `run` is recorded failed and joins
-        nothing (run.own.live-owner). Raise `RunIdUsed`, and record nothing, when an earlier attempt has the id of
-        `run`.
+        nothing (run.own.live-owner). Raise `RunIdUsed`, and record nothing, when an earlier attempt has its id.
         """
         with self._strays.opening(scope, holder=holder):
             opened = self._open(scope, pins, run=run, holder=holder)
