@@ -51,7 +51,7 @@ def test_over_files_nothing_is_sent_twice_and_nothing_is_stuck(profile: str, num
     def new_store(clock: SettableClock) -> Store:
         return Store(profile, numbered(), clock, dict).initialized()
 
-    explore(new_store, examples=scale(short=12, full=1_500), steps=scale(short=25, full=50))
+    explore(new_store, examples=scale(short=12, full=200), steps=scale(short=25, full=40))
 
 
 @pytest.mark.clause("run.journal.d1-guard", "run.callback-guard.replay", "run.callback-guard.manual")
