@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MANNERS: Final = (None, *Manner, *Manner, 503, 429, 402)
 POINTS: Final = (None, None, None, "before", "answered", "recorded")
-STOPS: Final = (None, None, None, None, "before", "answered")
+STOPS: Final = (None, None, "before", "answered")
 ROUNDS: Final = 8
 """After so many engines and operators at the latest everything has ended."""
 
@@ -157,6 +157,7 @@ class Chaos:
         over = before is not None and before.guard.holder == engine.told["holder"] and not self.world.guard(self.scope)
         self._begins()
         self._continues(engine)
+        self.happened["overtaken after its release"] += over
         assert not (over and engine.code == 0), f"it went on after its guard was released: {self.story}"
 
     def _continues(self, engine: Actor | None = None) -> None:
