@@ -98,8 +98,6 @@ class Desk:
     def _release(self, decided: Reconciled, *, operator: str, value: bytes | None) -> None:
         guard, given = decided.standing.guard, decided.evidence
         try:
-            # Asked once more before anything moves: where the entry is a file it is settled ahead of the batch.
-            self._db.run(call("require_reconcilable", guard=guard.token, proof=str(given.proof)))
             calls = by_hand(guard, given, operator=operator, settling=self._admission.settlement(guard, given, value))
             settled(lambda: self._db.run(*calls), found=lambda: self._reconciled(guard, given, operator=operator))
         except Refused as refusal:

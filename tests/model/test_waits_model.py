@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.model.replay import Mutations, Rows
 
 SCOPE, EXECUTION = "job:score", "x-1"
-TABLES = ("meta", "holders", "owners", "runs", "journal", "blobs", "awakeables")
+TABLES = ("meta", "holders", "owners", "leases", "guards", "runs", "journal", "blobs", "awakeables")
 
 
 class State(NamedTuple):

@@ -75,7 +75,12 @@ class TreeAdmission:
         """Nothing is ever left unsettled: no answer of a local file is lost."""
 
     def settlement(self, guard: Guard, given: Evidence, value: bytes | None) -> Sequence[Call]:
-        """Settle the entry's file now; nothing joins the batch that releases the guard."""
+        """Settle the entry's file now; nothing joins the batch that releases the guard.
+
+        So whether a guard that stands may be released is asked before it, once more, and not by that batch alone.
+        """
+        if self._guards.stands(guard.token):
+            self._db.run(call("require_reconcilable", guard=guard.token, proof=str(given.proof)))
         key = EntryKey(guard.execution_id, guard.step, guard.input)
         with self._tree.changing(key.execution_id):
             entry = self._journal.find(key)
