@@ -19,6 +19,7 @@ from engine.corpus.parts import made_for
 from engine.journal import SWEEP_GRACE_MS
 from engine.owners import Owners
 from engine.runs import Runs
+from engine.sql import call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 KEPT_MS: Final = 86_400_000
 """How long what a crash left is kept, in case somebody wants to look at it."""
+
+HOLDERS_KEPT_MS: Final = 30 * KEPT_MS
+"""How long the row of an engine that renews it no more is kept: a machine that slept that long begins anew."""
 
 _ORDINAL: Final = re.compile(r"\.\d{6,}$")
 
@@ -57,11 +61,15 @@ def found(profile: Profile, *, chance: Chance) -> Leavings:
 
 
 def removed(profile: Profile, leavings: Leavings) -> Leavings:
-    """Remove what was `found` and return what is gone; blobs are judged anew as they go."""
+    """Remove what was `found` and return what is gone; blobs are judged anew as they go.
+
+    The rows of engines that are long gone, and that no owner and no guard names, go with them.
+    """
     for run_id in leavings.staged:
         shutil.rmtree(profile.scratch / run_id, ignore_errors=True)
     profile.objects.delete(leavings.parts)
     profile.objects.forget(leavings.unfinished)
+    profile.database.run(call("forget_holders", keep_ms=HOLDERS_KEPT_MS))
     blobs = profile.journal.sweep(older_than=profile.database.now() - SWEEP_GRACE_MS)
     return Leavings(leavings.staged, leavings.parts, leavings.unfinished, tuple(blobs))
 

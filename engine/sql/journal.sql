@@ -75,10 +75,6 @@ DELETE FROM journal
 SELECT step, input, run_id, claim, attempts, next_attempt_at, value, digest, bytes, admitted_at, doubts, receipt
   FROM journal WHERE execution_id = :execution_id ORDER BY step, input;
 
--- name: count_entries
-SELECT COUNT(*), SUM(CASE WHEN value IS NOT NULL OR digest IS NOT NULL THEN 1 ELSE 0 END)
-  FROM journal WHERE execution_id = :execution_id;
-
 -- name: collect_pulls
 -- What a checkpoint has landed; the pulls from number `below` on are still to land.
 DELETE FROM journal

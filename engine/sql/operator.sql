@@ -16,9 +16,6 @@ ON CONFLICT (minute, reason, project) DO UPDATE SET count = operator_refusals.co
 -- name: forget_operator_refusals, durable
 DELETE FROM operator_refusals WHERE minute < :before;
 
--- name: list_operator_refusals
-SELECT minute, reason, project, count FROM operator_refusals ORDER BY minute, reason, project;
-
 -- name: find_reconciled
 -- What operators did about one guard, and whether its step has a value by now.
 SELECT a.evidence, a.operator, a.at, a.guard,

@@ -11,9 +11,10 @@ import pytest
 
 from engine.clock import Chance
 from engine.errors import RateLimited
+from engine.ports import Call, Statement
 from engine.rewind import rewind
 from engine.shapes import Pull, RunStatus
-from engine.sweep import KEPT_MS, Leavings, found, removed
+from engine.sweep import HOLDERS_KEPT_MS, KEPT_MS, Leavings, found, removed
 from tests.conftest import LOCAL
 from tests.pipeline.conftest import day, orders
 from tests.stores import LEASE, Died
@@ -283,3 +284,21 @@ def test_the_folders_of_every_checkpoint_stay(shop: Shop, monkeypatch: pytest.Mo
     assert len(before) == 3
     assert swept(shop) == NOTHING
     assert parts(shop) == before
+
+
+@pytest.mark.clause("run.callback-guard.holder-gone")
+def test_a_sweep_forgets_engines_that_are_long_gone_and_keeps_those_that_an_owner_names(shop: Shop) -> None:
+    database = shop.store.here.profile.database  # started first: a later start would take the pending owner from it
+    gone, named = shop.store.stalled(), shop.store.stalled()
+    with gone.open("done", plan="p"):
+        pass
+    pending = named.open("pending", plan="p")
+    pending.step("one", lambda _: 1)
+    shop.store.clock.advance(HOLDERS_KEPT_MS + LEASE + 1)
+    swept(shop)
+
+    listing = Call(Statement("holders", "SELECT id FROM holders", (), reads=True, durable=False), {})
+    holders = {holder for (holder,) in database.run(listing)[0]}
+
+    assert named.leases.holder in holders
+    assert gone.leases.holder not in holders
