@@ -36,7 +36,7 @@ from engine.guards.rules import Window
 from engine.rewind import rewind
 from tests.clocks import SettableClock
 from tests.guarded import HOUR, desk, receipt, recorded_bytes, replayable, standing
-from tests.guarded_world import DEATHS, STUCK, TIMES, How, Life, Out, World, truths
+from tests.guarded_world import STUCK, TIMES, How, Life, Out, World, truths
 from tests.stores import LEASE, Store
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Machine(RuleBasedStateMachine):
         out = life.out.pop(scope)
         tokens = [each.guard.token for each in standing(self.store) if each.guard.attempt == out.execution.run_id]
         out.go_on(how)
-        if how in DEATHS:
+        if out.died:
             life.die()
             return
         self.returned.update(tokens)

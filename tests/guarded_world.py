@@ -37,9 +37,6 @@ class How(StrEnum):
     DIES_AFTER = "the engine dies after the destination acted"
 
 
-DEATHS: Final = frozenset({How.DIES_BEFORE, How.DIES_AFTER})
-
-
 @dataclass
 class World:
     """A destination that knows a key for `window` milliseconds from its first request, and what it executed when."""
@@ -89,6 +86,11 @@ class Out:
     def ended(self) -> bool:
         """Whether the step has returned or raised."""
         return self._how is not None or self.key is None
+
+    @property
+    def died(self) -> bool:
+        """Whether its engine died in it: one told to die after the act does not when it is refused before acting."""
+        return isinstance(self.raised, Died)
 
     def go_on(self, how: How) -> None:
         """Let the callback go on, to the step's end."""
