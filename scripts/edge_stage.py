@@ -26,6 +26,7 @@ SHARED: Final = (
     "engine/instants.py",
     "engine/operator/__init__.py",
     "engine/operator/claims.py",
+    "engine/operator/named.py",
     "engine/ports.py",
     "engine/seals.py",
     "engine/shapes.py",

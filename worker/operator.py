@@ -11,8 +11,8 @@ from d1.guards.refusals import OTHER, Tally
 from d1.guards.requests import LARGEST, listing, reconcile
 from d1.guards.statements import bound
 from engine.errors import (
-    ContextfulError,
     ExecutionSchemaIncompatible,
+    NamedError,
     OperatorCredentialRefused,
     OperatorRequestUnusable,
     StorageBindingUnavailable,
@@ -53,7 +53,7 @@ class Counter:
             return answer(await self._reconciled(asked, await _body(request), who=who))
         except NotProven as refusal:
             return await self._refused(refusal, asked)
-        except ContextfulError as error:
+        except NamedError as error:
             return answer(told(error), status=status_of(error))
 
     async def _identified(self, request: Request, asked: Place) -> str:

@@ -2,44 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from engine.errors import (
-    ExecutionGuardEvidenceMismatch,
-    ExecutionGuardHeld,
-    ExecutionGuardUnknown,
-    ExecutionSchemaIncompatible,
-    GuardStepRecorded,
-    GuardValueUnsealed,
-    OperatorCredentialRefused,
-    OperatorEndpointUnreachable,
-    OperatorProjectElsewhere,
-    OperatorRequestUnusable,
-    StorageBindingUnavailable,
-    described,
-)
+from engine.errors import OperatorCredentialRefused, described
+from engine.operator.named import STATUSES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from engine.errors import ContextfulError
-
-STATUSES: Final[Mapping[type[ContextfulError], int]] = {
-    OperatorRequestUnusable: 400,
-    OperatorCredentialRefused: 401,
-    ExecutionGuardUnknown: 404,
-    ExecutionGuardHeld: 409,
-    GuardStepRecorded: 409,
-    OperatorProjectElsewhere: 409,
-    ExecutionSchemaIncompatible: 409,
-    ExecutionGuardEvidenceMismatch: 422,
-    GuardValueUnsealed: 422,
-    OperatorEndpointUnreachable: 503,
-    StorageBindingUnavailable: 503,
-}
+    from engine.errors import ContextfulError, NamedError
 
 
-def status_of(error: ContextfulError) -> int:
+def status_of(error: NamedError) -> int:
     """The HTTP status of an error; a credential that is good elsewhere is forbidden here."""
     if isinstance(error, OperatorCredentialRefused) and error.reason == "wrong-project":
         return 403

@@ -2,46 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from engine.errors import (
-    ContextfulError,
-    ExecutionGuardEvidenceMismatch,
-    ExecutionGuardHeld,
-    ExecutionGuardUnknown,
-    ExecutionSchemaIncompatible,
-    GuardStepRecorded,
-    GuardValueUnsealed,
-    NamedError,
-    OperatorCredentialRefused,
-    OperatorEndpointUnreachable,
-    OperatorProjectElsewhere,
-    OperatorRequestUnusable,
-)
+from engine.errors import OperatorCredentialRefused, OperatorEndpointUnreachable
 from engine.guards.guard import LEASE, OWNER, Guard, Standing
 from engine.guards.rules import Kind
 from engine.instants import read
 from engine.operator.claims import SKEW_S, Reason
+from engine.operator.named import KNOWN
 
 if TYPE_CHECKING:
     import httpx
 
-KNOWN: Final = {
-    each.__name__: each
-    for each in (
-        ExecutionGuardEvidenceMismatch,
-        ExecutionGuardHeld,
-        ExecutionGuardUnknown,
-        ExecutionSchemaIncompatible,
-        GuardStepRecorded,
-        GuardValueUnsealed,
-        OperatorCredentialRefused,
-        OperatorEndpointUnreachable,
-        OperatorProjectElsewhere,
-        OperatorRequestUnusable,
-    )
-}
-"""The errors that a Worker names, raised here as they were raised there."""
+    from engine.errors import ContextfulError, NamedError
 
 
 def document(answer: httpx.Response) -> dict[str, Any]:

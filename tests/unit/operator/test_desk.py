@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from d1.guards.answers import STATUSES, status_of
+from d1.guards.answers import status_of
 from d1.guards.desk import Looked, Plan, listed, looked, looking, planned, shows
 from d1.guards.requests import Reconcile, place
 from d1.guards.statements import bound
@@ -22,7 +22,7 @@ from engine.errors import (
     OperatorProjectElsewhere,
     Refused,
 )
-from engine.operator.answers import KNOWN
+from engine.operator.named import KNOWN, STATUSES
 from engine.seals import MAGIC, MARK
 from tests.clocks import SettableClock
 from tests.guarded import HOUR, Dead, guards, left_sending
