@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from engine.clock import instant
 from engine.inputs import InputBounds
 from engine.secrets import capped
-from engine.shapes import Connector, Phase, RunStatus, canonical_json
+from engine.shapes import Connector, FailureTag, Phase, RunStatus, canonical_json
 from engine.sql import call
 from engine.stops import Stop
 
@@ -96,6 +96,12 @@ class RunRow:
     def waiting(self, until: int, *, failure: ContextfulError) -> RunRow:
         """Return the row as it stands while the attempt waits: neither refused nor failed (run.retry.waiting-state)."""
         return replace(self, status=RunStatus.WAITING, next_attempt_at=until, error=_error(failure))
+
+    @property
+    def turned_away(self) -> bool:
+        """Whether it never began, as what it asked for was held at that moment (run.own.live-owner)."""
+        tag = self.error["tag"] if self.error else None
+        return self.status is RunStatus.FAILED and self.execution_id is None and tag == FailureTag.TRANSIENT
 
     @property
     def record(self) -> str:

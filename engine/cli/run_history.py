@@ -1,11 +1,16 @@
 """`contextful run list`, `show` and `export`: one projection of a run, three ways out."""
 
 import json as json_text
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from engine.cli import output, session
 from engine.cli.options import Json, Limit, ManifestPath, Pipelines, Since
 from engine.cli.parsing import Argument
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from engine.export import Line
 
 
 def show(
@@ -16,22 +21,21 @@ def show(
     manifest: ManifestPath = None,
     json: Json = False,
 ) -> None:
-    """List the latest runs, newest first: 5 unless --limit says otherwise, 500 at most."""
-    from engine.diffs import joined
-    from engine.export import described
+    """List the latest runs, newest first: 5 unless --limit says otherwise, 500 at most.
+
+    Runs that one scope turned away in a row share a line here; --json and `run export` give each.
+    """
+    from engine.export import listed
 
     with session.store(manifest) as project:
-        window = described(_runs(project), pipelines=pipeline or (), since=since, limit=limit)
-        diffs = joined(project.profile, window.runs) if json else {}
-    rows = [run.projection() for run in window.runs]
-    if json:
-        rows = [row | {"schema_diffs": diffs[row["run_id"]]} for row in rows]
-        output.document({"runs": rows, "window": window.shown, "truncated": window.truncated})
-        return
+        if json:
+            _show_whole(project, pipeline or (), since=since, limit=limit)
+            return
+        listing = listed(_runs(project), pipelines=pipeline or (), since=since, limit=limit)
     headings = ("run_id", "pipeline", "table or scope", "status", "rows", "replayed", "started_at", "error")
-    output.table(headings, [_row(row) for row in rows])
-    if window.truncated:
-        output.say(f"there are more: the window's ceiling is {window.limit}, --limit raises it")
+    output.table(headings, [_row(line) for line in listing.lines])
+    if listing.truncated:
+        output.say(f"there are more: the window's ceiling is {listing.limit}, --limit raises it; run export gives each")
 
 
 def one(
@@ -82,17 +86,29 @@ def export(
         output.document(line)
 
 
+def _show_whole(project: Any, pipelines: "Sequence[str]", *, since: str | None, limit: int | None) -> None:
+    from engine.diffs import joined
+    from engine.export import described
+
+    window = described(_runs(project), pipelines=pipelines, since=since, limit=limit)
+    diffs = joined(project.profile, window.runs)
+    rows = [run.projection() | {"schema_diffs": diffs[run.run_id]} for run in window.runs]
+    output.document({"runs": rows, "window": window.shown, "truncated": window.truncated})
+
+
 def _runs(project: Any) -> Any:
     from engine.runs import Runs
 
     return Runs(project.profile.database)
 
 
-def _row(row: dict[str, Any]) -> list[Any]:
+def _row(line: "Line") -> list[Any]:
+    row = line.run.projection()
     ran = row["table"] or row["host_scope"]
     return [row["run_id"], row["pipeline"], ran, row["status"], row["rows"], row["replayed"], row["started_at"],
-            _error(row)]  # fmt: skip
+            _error(row, count=line.count)]  # fmt: skip
 
 
-def _error(row: dict[str, Any]) -> str | None:
-    return f"{row['error']['name']}: {row['error']['message']}" if row["error"] else row["reason"]
+def _error(row: dict[str, Any], *, count: int) -> str | None:
+    error = f"{row['error']['name']}: {row['error']['message']}" if row["error"] else row["reason"]
+    return error if count == 1 else f"{count} times: {error}"
