@@ -20,6 +20,8 @@ from engine.shapes import canonical_json
 
 _PULL: Final = b"contextful.pull"
 _SCHEMA: Final = b"contextful.schema"
+_OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
+"""One thread: a page is a handful of small buffers, and to hand them round costs more than to compress them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ def encode(batch: pa.RecordBatch, meta: PullMeta) -> bytes:
     """
     schema = batch.schema.with_metadata({_PULL: _pull(meta), _SCHEMA: _found(meta)})
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
+    with pa.ipc.new_stream(sink, schema, options=_OPTIONS) as stream:
         stream.write_batch(batch)
     return sink.getvalue().to_pybytes()
 
@@ -61,12 +63,22 @@ def decode(data: bytes) -> tuple[pa.RecordBatch, PullMeta]:
     """The batch and facts that `encode` recorded."""
     with pa.ipc.open_stream(data) as stream:
         batch = stream.read_next_batch()
-    kept = batch.schema.metadata
+    return batch.replace_schema_metadata(None), _meta(batch.schema)
+
+
+def facts(data: bytes) -> PullMeta:
+    """The facts that `encode` recorded, for whoever does not need the rows: they stay compressed."""
+    with pa.ipc.open_stream(data) as stream:
+        return _meta(stream.schema)
+
+
+def _meta(schema: pa.Schema) -> PullMeta:
+    kept = schema.metadata
     found = json.loads(kept[_SCHEMA])
     downgrades = tuple(Downgrade(**event) for event in found.pop("downgrades"))
     clocks = found.pop("clocks", None)
     prepared, not_admitted = found.pop("prepared", None), found.pop("not_admitted", 0)
-    meta = PullMeta(
+    return PullMeta(
         **json.loads(kept[_PULL]),
         schema=Schema.from_json(found),
         downgrades=downgrades,
@@ -74,7 +86,6 @@ def decode(data: bytes) -> tuple[pa.RecordBatch, PullMeta]:
         not_admitted=not_admitted,
         prepared=prepared,
     )
-    return batch.replace_schema_metadata(None), meta
 
 
 def _pull(meta: PullMeta) -> bytes:

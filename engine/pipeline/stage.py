@@ -54,6 +54,7 @@ class Stage:
         self._standing = standing
         self._own = Schema()
         self._parts: list[StagedPart] = []
+        self._rows = self._size = 0
         self._downgrades: dict[str, dict[str, Any]] = {}
         self.discard()
 
@@ -75,12 +76,12 @@ class Stage:
     @property
     def rows(self) -> int:
         """Rows staged."""
-        return sum(part.rows for part in self._parts)
+        return self._rows
 
     @property
     def size(self) -> int:
         """Bytes staged."""
-        return sum(part.size for part in self._parts)
+        return self._size
 
     def add(self, recorded: bytes) -> StagedPart:
         """Stage one recorded pull whole (run.own.backpressure); its rows need not stay in memory afterwards.
@@ -99,6 +100,7 @@ class Stage:
         self._write(part.path, recorded)
         self._own = own
         self._parts.append(part)
+        self._rows, self._size = self._rows + part.rows, self._size + part.size
         for downgrade in meta.downgrades:
             self._downgrades.setdefault(downgrade.path, {"table": self._table} | asdict(downgrade))
         return part
@@ -107,6 +109,7 @@ class Stage:
         """Start over empty: what was staged is committed, and `standing` is the table's schema now."""
         self._standing, self._own = standing, Schema()
         self._parts, self._downgrades = [], {}
+        self._rows = self._size = 0
         self.discard()
 
     def discard(self) -> None:

@@ -195,11 +195,11 @@ class TableRun:
                 self._watcher.landed(self._row(walk, publication, progress), landing)
 
     def _stage(self, publication: Publication, landing: Landing, progress: _Progress) -> None:
-        if landing.recorded is None or landing.batch is None or landing.batch.num_rows == 0:
+        if landing.recorded is None or landing.rows == 0:
             return
         publication.make_room(landing, size=len(landing.recorded))
         try:
-            publication.stage.add_decoded(landing.recorded, rows=landing.batch.num_rows, meta=landing.meta)
+            publication.stage.add_decoded(landing.recorded, rows=landing.rows, meta=landing.meta)
         except SchemaIncompatible:
             progress.staging_failed = True
             raise

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from engine import cursors
 from engine.errors import SnapshotIncomplete, SourceLoop, SourceShape
 from engine.pipeline import clocks
-from engine.pipeline.recording import PullMeta, decode, encode
+from engine.pipeline.recording import PullMeta, decode, encode, facts
 from engine.pipeline.shape import shape, taken
 from engine.pipeline.source import Ask
 from engine.pipeline.standing import carry_wait
@@ -41,14 +41,14 @@ _log = logging.getLogger("contextful")
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """One pull as it lands: the recorded bytes and what they decode to, or neither for an empty pull.
+    """One pull as it lands: the recorded bytes and how many rows they hold, or neither for an empty pull.
 
     `asked` is the position it was asked at, `before` the frontier before it.
     """
 
     number: int
     recorded: bytes | None
-    batch: pa.RecordBatch | None
+    rows: int
     meta: PullMeta
     replayed: bool
     asked: Any = None
@@ -126,42 +126,47 @@ class Walk:
             return False
         if canonical_json(meta.position) not in visited:
             return True
-        if self.table.incremental and landing.batch is None and meta.position == asked:
+        if self.table.incremental and landing.recorded is None and meta.position == asked:
             return False
         raise SourceLoop(place=f"{self.table.name}, pull {landing.number}", position=cursors.shown(meta.position))
 
     def _pull(self, number: int, asked: Any) -> Landing:
         if not self.source.journaled:
             return self._unjournaled(number, asked)
-        empty: list[PullMeta] = []
+        live: list[tuple[int, PullMeta]] = []
 
         def effect(_: Call) -> bytes | None:
-            batch, meta = self.held.apart(partial(self._live, number, asked))
-            if batch is not None:
-                return encode(batch, meta)
-            empty.append(meta)
-            return None
+            recorded, rows, meta = self._asked(number, asked)
+            live.append((rows, meta))
+            return recorded
 
         outcome = self.held.steps.run(
             self._key(number, asked), effect, schedule=self.table.schedule, likely_recorded=self.held.resumed
         )
         if outcome.value is None:
-            return Landing(number, None, None, empty[-1], replayed=False)
-        batch, meta = decode(outcome.value)
+            return Landing(number, None, *live[-1], replayed=False)
+        if outcome.replayed:
+            batch, meta = decode(outcome.value)
+            rows = batch.num_rows
+        else:
+            rows, meta = live[-1][0], facts(outcome.value)
         self.protection.admit(meta, self.held.attempt)
-        return Landing(number, outcome.value, batch, meta, outcome.replayed)
+        return Landing(number, outcome.value, rows, meta, outcome.replayed)
 
     def _unjournaled(self, number: int, asked: Any) -> Landing:
         """A pull of a source that opted out: its position cannot name its content, so a replay could not either."""
-        read: list[tuple[pa.RecordBatch | None, PullMeta]] = []
+        read: list[tuple[bytes | None, int, PullMeta]] = []
 
         def effect(_: Call) -> None:
-            read.append(self.held.apart(partial(self._live, number, asked)))
+            read.append(self._asked(number, asked))
 
         self.held.steps.run(self._key(number, asked), effect, schedule=self.table.schedule)
-        batch, meta = read[-1]
-        recorded = None if batch is None else encode(batch, meta)
-        return Landing(number, recorded, batch, meta, replayed=False)
+        return Landing(number, *read[-1], replayed=False)
+
+    def _asked(self, number: int, asked: Any) -> tuple[bytes | None, int, PullMeta]:
+        """Ask the source for one pull: its bytes to record, None for an empty one, its rows and its facts."""
+        batch, meta = self.held.apart(partial(self._live, number, asked))
+        return (None, 0, meta) if batch is None else (encode(batch, meta), batch.num_rows, meta)
 
     def _live(self, number: int, asked: Any) -> tuple[pa.RecordBatch | None, PullMeta]:
         """Ask the source for one pull; what it answers, fit to be recorded. No batch for an empty pull."""

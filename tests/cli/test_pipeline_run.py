@@ -387,7 +387,7 @@ def test_progress_is_told_in_lines_at_most_every_two_seconds(shell: Shell) -> No
     shell.monkeypatch.setattr("time.monotonic", iter([tick / 2 for tick in range(10_000)]).__next__)
     lines = Lines()
     run = RunRow("r", RunStatus.RUNNING, 0, table="orders")
-    landing = Landing(0, None, None, PullMeta(), replayed=False)
+    landing = Landing(0, None, 0, PullMeta(), replayed=False)
     shell.capture.readouterr()
 
     lines.opened(run)
@@ -410,7 +410,7 @@ def test_a_terminal_shows_a_line_that_moves(shell: Shell) -> None:
     with Live() as live:
         live.opened(run)
         live.retrying("pull:0", 1, Transient("no answer"), 400)
-        live.landed(replace(run, batches=3, rows=150), Landing(0, None, None, PullMeta(), replayed=False))
+        live.landed(replace(run, batches=3, rows=150), Landing(0, None, 0, PullMeta(), replayed=False))
         live.closed(replace(run, batches=3, rows=150, status=RunStatus.SUCCESS))
 
     assert "3 pages, 150 rows" in " ".join(shell.capture.readouterr().err.split())

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from engine.corpus.marker import history
@@ -16,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from engine.pipeline.source import Ask
-    from engine.pipeline.walk import Landing
-    from engine.runs import RunRow
     from tests.pipeline.conftest import Shop
 
 
@@ -45,23 +46,30 @@ def test_each_pull_is_staged_before_the_next_and_one_commit_names_them_all(shop:
 
 @pytest.mark.clause("run.own.backpressure")
 def test_one_pulled_batch_is_in_memory_at_a_time(shop: Shop) -> None:
-    import gc  # noqa: PLC0415 - what this test alone counts with
-    import weakref  # noqa: PLC0415
+    alive: list[weakref.ref[Page]] = []
+    together: list[int] = []
+    in_arrow: list[int] = []
 
-    alive: list[weakref.ref[Any]] = []
-    most = 0
+    def source(_: Ask) -> Iterator[Pull]:
+        for page in range(6):
+            rows = Page(orders(page))
+            alive.append(weakref.ref(rows))
+            yield Pull(rows=rows, position=page + 1, more=page < 5)
 
-    def look(_: RunRow, landing: Landing) -> None:
-        nonlocal most
-        alive.append(weakref.ref(landing.batch))
+    def look(*_: object) -> None:
         gc.collect()
-        most = max(most, sum(reference() is not None for reference in alive))
+        together.append(sum(page() is not None for page in alive))
+        in_arrow.append(pa.total_allocated_bytes())
 
-    shop.feed.serves(*(orders(page) for page in range(6)))
+    shop.module.script = source
     shop.fire(shop.table(), look=look)
 
-    assert len(alive) == 6
-    assert most <= 2
+    assert together == [1] * 6
+    assert len(set(in_arrow)) == 1
+
+
+class Page(list[Any]):
+    """A page of rows that a weak reference can point to."""
 
 
 @pytest.mark.clause("run.own.stage-schema")
