@@ -24,6 +24,7 @@ SHARED: Final = (
     "engine/errors/*.py",
     *(f"engine/guards/{name}.py" for name in ("__init__", "desk", "evidence", "guard", "rules", "store")),
     "engine/instants.py",
+    "engine/nesting.py",
     "engine/operator/__init__.py",
     "engine/operator/claims.py",
     "engine/operator/named.py",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any, Final
 
+from engine.nesting import parsed
 from worker.columns import AmbiguousColumns, check_columns, reads
 from worker.values import Bound, NotBindable, bound
 
@@ -64,7 +64,7 @@ def batch(body: bytes, *, now: int) -> list[Bind]:
 
 def _parsed(body: bytes) -> dict[str, Any]:
     try:
-        request = json.loads(body, parse_constant=_no_constant)
+        request = parsed(body, constant=_no_constant)
     except ValueError as problem:
         msg = f"the body is not JSON: {problem}"
         raise Unacceptable(msg) from None

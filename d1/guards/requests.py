@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import re
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from engine.errors import OperatorRequestUnusable
-from engine.operator.claims import DEEPEST, brackets
+from engine.nesting import parsed
 from engine.shapes import INLINE_LIMIT
 
 LARGEST: Final = 2 * INLINE_LIMIT
@@ -86,11 +85,9 @@ def reconcile(asked: Place, body: bytes) -> Reconcile:
 
 def _parsed(body: bytes) -> dict[str, Any]:
     try:
-        if brackets(body) > DEEPEST:
-            raise ValueError
-        given = json.loads(body)
-    except ValueError:
-        raise OperatorRequestUnusable(found="the body is not JSON") from None
+        given = parsed(body)
+    except ValueError as problem:
+        raise OperatorRequestUnusable(found=f"the body is not JSON: {problem}") from None
     if not isinstance(given, dict) or (unknown := set(given) - _FIELDS):
         told = f", and has {', '.join(sorted(unknown))}" if isinstance(given, dict) else ""
         raise OperatorRequestUnusable(found=f"the body must be an object of {', '.join(sorted(_FIELDS))}{told}")

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
+
+from engine.nesting import parsed
 
 ISSUER: Final = "contextful"
 """Who issues a project's own tokens."""
@@ -28,11 +29,6 @@ SKEW_S: Final = 60
 
 LARGEST: Final = 8_192
 """Characters of the longest credential that is looked at."""
-
-
-DEEPEST: Final = 100
-"""Brackets that JSON from strangers may open. A few thousand within one another end the Worker's interpreter, not only
-the request."""
 
 
 class Reason(StrEnum):
@@ -114,11 +110,6 @@ def access_subject(claims: dict[str, Any], *, team: str, audience: str, now_s: i
     return _named(claims, "email", "common_name", "sub")
 
 
-def brackets(content: bytes) -> int:
-    """How many lists and objects a JSON text opens at most, and so how deep it may go."""
-    return content.count(b"[") + content.count(b"{")
-
-
 def _require_current(claims: dict[str, Any], *, now_s: int) -> tuple[int, int]:
     """The instants of issue and end. Raise `NotProven` unless `now_s` lies between them, the maker's clock forgiven."""
     expires, issued = _second(claims, "exp"), _second(claims, "iat")
@@ -153,9 +144,7 @@ def _named(claims: dict[str, Any], *names: str) -> str:
 def _document(part: str) -> dict[str, Any]:
     content = _bytes(part)
     try:
-        if brackets(content) > DEEPEST:
-            raise ValueError
-        found = json.loads(content)
+        found = parsed(content)
     except ValueError:
         raise NotProven(Reason.MALFORMED, "one of its parts is no JSON") from None
     if not isinstance(found, dict):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+
+from engine.nesting import DEEPEST
 
 
 def test_a_batch_whose_third_statement_fails_leaves_nothing_and_names_it(binding, table):
@@ -182,3 +185,24 @@ def test_another_protocols_address_is_answered_with_both_numbers(binding):
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff", b'{"protocol": 1, "intent": "guess", "statements": []}'])
 def test_what_is_no_batch_is_refused(binding, body: bytes):
     assert binding.http.post("/v1/batch", content=body).status_code in {400, 426}
+
+
+@pytest.mark.parametrize("depth", [DEEPEST + 1, 5_000, 200_000])
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_batch_that_is_nested_past_all_measure_is_refused_and_the_worker_lives(binding, depth: int, ends: bool):
+    head, tail = b'{"protocol": 1, "intent": "read", "statements": ', b"}"
+
+    answer = binding.http.post("/v1/batch", content=head + b"[" * depth + (b"]" * depth + tail if ends else b""))
+
+    assert answer.status_code == 400
+    assert answer.json()["text"] == f"the body is not JSON: it is nested more than {DEEPEST} deep"
+    assert binding.value("SELECT 1 AS n") == 1
+
+
+def test_a_batch_of_many_brackets_that_lie_beside_one_another_is_taken(binding):
+    lists = json.dumps([[n] for n in range(5 * DEEPEST)])
+    statements = [("SELECT json_array_length(?1) AS n, length(?2) AS m", lists, {"b64": "AAAA"})] * (2 * DEEPEST)
+
+    answer = binding.batch(*statements, intent="read")
+
+    assert [each["rows"] for each in answer.json()["results"]] == [[[5 * DEEPEST, 3]]] * (2 * DEEPEST)

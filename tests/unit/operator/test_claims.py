@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.nesting import DEEPEST
 from engine.operator.claims import (
-    DEEPEST,
     EDDSA,
     LARGEST,
     LONGEST_S,
