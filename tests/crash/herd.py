@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import signal
-import subprocess
-import sys
-import threading
-from collections import defaultdict
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
+from tests.forked import Forks
 from tests.scale import scale
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from queue import SimpleQueue
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60
 KILLED = -signal.SIGKILL
 LOCAL = ["sqlite", "file"]
@@ -66,40 +60,18 @@ class Child:
         return told
 
 
-@dataclass
-class Herd:
+class Herd(Forks):
     """A server of forked children. Results and complaints go to the folder `scratch`."""
 
-    scratch: Path
-    _numbers: Iterator[int] = field(default_factory=itertools.count)
-    _events: dict[int, SimpleQueue[dict[str, Any]]] = field(default_factory=lambda: defaultdict(SimpleQueue))
-    _writing: threading.Lock = field(default_factory=threading.Lock)
-
-    def __post_init__(self) -> None:
-        self.scratch.mkdir(parents=True, exist_ok=True)
-        self._complaints = (self.scratch / "complaints").open("wb")
-        self._server = subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.child", str(self.scratch)],
-            cwd=REPOSITORY,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._complaints,
-        )
-        assert self._server.stdin
-        assert self._server.stdout
-        self._input: IO[bytes] = self._server.stdin
-        self._reader = threading.Thread(target=self._read, args=(self._server.stdout,), daemon=True)
-        self._reader.start()
+    module = "tests.crash.child"
+    patience_s = PATIENCE_S
 
     def start(self, do: str, root: Path, **options: Any) -> Child:
         """Start the job `do` on the project in `root`."""
-        number = next(self._numbers)
+        number = self.number()
         job = {"do": do, "root": str(root), "number": number, "result": str(self.scratch / f"{number}.json"),
                "profile": "sqlite", **options}  # fmt: skip
-        child = Child(job, self._events[number])
-        with self._writing:
-            self._input.write(json.dumps(job).encode() + b"\n")
-            self._input.flush()
+        child = Child(job, self.sent(job))
         child.pid = child.events.get(timeout=PATIENCE_S)["pid"]
         return child
 
@@ -109,24 +81,6 @@ class Herd:
         code = child.ended()
         assert code in {0, 1, 75}, f"{do} ended with {code}:\n{self.complaints()}"
         return child.result
-
-    def complaints(self) -> str:
-        """The last that any child wrote to its standard error."""
-        return (self.scratch / "complaints").read_text(encoding="utf-8", errors="replace")[-4000:]
-
-    def close(self) -> None:
-        """End the server and every child with it."""
-        self._input.close()
-        self._server.wait(PATIENCE_S)
-        self._reader.join(PATIENCE_S)
-        assert self._server.stdout
-        self._server.stdout.close()
-        self._complaints.close()
-
-    def _read(self, output: IO[bytes]) -> None:
-        for line in output:
-            event = json.loads(line)
-            self._events[event["number"]].put(event)
 
 
 def scaled(profile: str, *, short: int, full: int, on_edge: tuple[int, int]) -> int:

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 import os
 import signal
-import subprocess
-import sys
-import threading
-from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, field
-from queue import SimpleQueue
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from tests.drama.parts import ROOT
+from tests.forked import Forks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from queue import SimpleQueue
 
 PATIENCE_S: Final = 90
 KILLED: Final = -signal.SIGKILL
@@ -74,51 +66,15 @@ class Actor:
         return event
 
 
-class Troupe:
+class Troupe(Forks):
     """Starts actors; complaints go to the folder `scratch`."""
 
-    def __init__(self, scratch: Path) -> None:
-        scratch.mkdir(parents=True, exist_ok=True)
-        self.scratch = scratch
-        self._numbers: Iterator[int] = itertools.count()
-        self._events: dict[int, SimpleQueue[dict[str, Any]]] = defaultdict(SimpleQueue)
-        self._complaints = (scratch / "complaints").open("wb")
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.drama.troupe"],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._complaints,
-        )
-        assert self._process.stdin
-        assert self._process.stdout
-        self._input: IO[bytes] = self._process.stdin
-        self._output: IO[bytes] = self._process.stdout
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
+    module = "tests.drama.troupe"
+    patience_s = PATIENCE_S
 
     def start(self, part: str, **job: Any) -> Actor:
         """Start a part."""
-        number = next(self._numbers)
-        actor = Actor({"part": part, "number": number, **job}, self._events[number])
-        self._input.write(json.dumps(actor.job).encode() + b"\n")
-        self._input.flush()
+        numbered = {"part": part, "number": self.number(), **job}
+        actor = Actor(numbered, self.sent(numbered))
         actor.pid = actor.until("started")["pid"]
         return actor
-
-    def complaints(self) -> str:
-        """The last that any actor wrote to its standard error."""
-        return (self.scratch / "complaints").read_text(encoding="utf-8", errors="replace")[-4000:]
-
-    def close(self) -> None:
-        """End everybody."""
-        self._input.close()
-        self._process.wait(PATIENCE_S)
-        self._reader.join(PATIENCE_S)
-        self._output.close()
-        self._complaints.close()
-
-    def _read(self) -> None:
-        for line in self._output:
-            event = json.loads(line)
-            self._events[event["number"]].put(event)
