@@ -15,13 +15,12 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-if TYPE_CHECKING:
-    from types import TracebackType
+from engine.demo.loopback import Served, Server
 
 PAGE: Final = 50
 """Rows a page."""
@@ -59,36 +58,19 @@ class Manners:
     slow_s: float = 1.5
 
 
-class DemoApi:
+class DemoApi(Served):
     """The API at work on a port of its own, from `with` to its end.
 
     `slow_page` is set while half a page has been sent and the rest is held back: a good moment to kill the reader.
     """
 
     def __init__(self, *, manners: Manners | None = None) -> None:
+        super().__init__(Server, _Handler)
         self.slow_page = threading.Event()
         self._manners = manners or Manners()
-        self._closing = threading.Event()
         self._turn = threading.Lock()
         self._came = 0
         self._asked: list[Asked] = []
-        self._server = _Server(("127.0.0.1", 0), _Handler, self)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), name="demo-api", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self._closing.set()
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
-    @property
-    def url(self) -> str:
-        """Where it listens, without a slash at the end."""
-        return f"http://127.0.0.1:{self._server.server_port}"
 
     def asked(self) -> tuple[Asked, ...]:
         """Every request so far, in the order they were answered; one cut off half way counts no rows."""
@@ -126,23 +108,12 @@ class DemoApi:
             self.slow_page.clear()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = False
-
-    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], api: DemoApi) -> None:
-        super().__init__(address, handler)
-        self.api = api
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: a reader that was killed leaves a broken connection, and that is the demonstration."""
-
-
 class _Handler(BaseHTTPRequestHandler):
-    server: _Server
+    server: Server[DemoApi]
 
     def do_GET(self) -> None:
         """Answer one request and write it down, also when the reader is gone before the end of it."""
-        api, number = self.server.api, self.server.api.number()
+        api, number = self.server.served, self.server.served.number()
         status, body, headers = _answer(self.path, throttled=api.throttles(number))
         content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
         half = len(content) // 2

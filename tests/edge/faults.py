@@ -12,13 +12,14 @@ import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Final, Self
+from http.server import BaseHTTPRequestHandler
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
+
+from engine.demo.loopback import Served, Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
 ERRORS: Final = (
     "D1 DB reset because its code was updated.",
@@ -91,10 +92,11 @@ class Request:
         return f"{self.method} {self.intent or self.path.split('?')[0].split('/')[2]}"
 
 
-class FaultProxy:
+class FaultProxy(Served):
     """A reverse proxy on a loopback port, from `with` to its end; each request takes `latency_s` on its way."""
 
     def __init__(self, target: str, *, latency_s: float = 0) -> None:
+        super().__init__(_Server, _Handler)
         parts = urlsplit(target)
         self.target = (str(parts.hostname), int(parts.port or 80))
         self.most_at_once = 0
@@ -104,25 +106,6 @@ class FaultProxy:
         self._out_until = 0.0
         self._turn = threading.Lock()
         self._came: list[Request] = []
-        self._closing = threading.Event()
-        self._server = _Server(("127.0.0.1", 0), _Handler, self)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self._closing.set()
-        self._server.shutdown()
-        self._thread.join()
-        self._server.cut_off()
-        self._server.server_close()
-
-    @property
-    def url(self) -> str:
-        """Where it listens."""
-        return f"http://127.0.0.1:{self._server.server_port}"
 
     def arm(self, fault: Fault | None) -> None:
         """Forget what came and let `fault` happen; None lets everything through."""
@@ -174,12 +157,9 @@ class FaultProxy:
         self._closing.wait(max(0, self._out_until - time.monotonic()))
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = False
-
-    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler], proxy: FaultProxy) -> None:
-        super().__init__(address, handler)
-        self.proxy = proxy
+class _Server(Server[FaultProxy]):
+    def __init__(self, served: FaultProxy, handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(served, handler)
         self._open: set[Any] = set()
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -192,14 +172,12 @@ class _Server(ThreadingHTTPServer):
         self._open.discard(request)
         super().shutdown_request(request)
 
-    def cut_off(self) -> None:
-        """End the connections that still stand."""
+    def server_close(self) -> None:
+        """End the connections that still stand, and with them who serves them."""
         for connection in list(self._open):
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: connections that break are what this is for."""
+        super().server_close()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -214,28 +192,28 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
-        with self.server.proxy.under_way():
+        with self.server.served.under_way():
             self._serve(body)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the method it overrides
         """Log nothing: `FaultProxy.came` holds every request."""
 
     def _serve(self, body: bytes) -> None:
-        fault = self.server.proxy.meets(self.command, self.path, body)
+        fault = self.server.served.meets(self.command, self.path, body)
         match fault.how if fault else None:
             case None:
                 self._answer(*self._forwarded(body))
             case How.DROPPED_BEFORE | How.DEAD:
                 self._hang_up()
             case How.SILENT:
-                self.server.proxy.outlast()
+                self.server.served.outlast()
                 self._hang_up()
             case How.DROPPED_AFTER:
                 self._forwarded(body)
                 self._hang_up()
             case How.STALLED:
                 assert fault
-                self.server.proxy.stall(fault.seconds)
+                self.server.served.stall(fault.seconds)
                 with suppress(OSError):
                     self._answer(*self._forwarded(body))
                 self._hang_up()
@@ -250,7 +228,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._answer(503, {"content-type": "application/json"}, said)
 
     def _forwarded(self, body: bytes) -> tuple[int, dict[str, str], bytes]:
-        connection = http.client.HTTPConnection(*self.server.proxy.target, timeout=60)
+        connection = http.client.HTTPConnection(*self.server.served.target, timeout=60)
         try:
             headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOP}
             if self.command in {"POST", "PUT"}:

@@ -74,7 +74,7 @@ def test_a_reader_that_leaves_during_the_slow_page_is_counted_without_rows_and_h
     assert time.monotonic() - begun < 5
     assert [one.rows for one in api.asked()] == [0]
     assert capfd.readouterr() == ("", "")
-    assert not [thread for thread in threading.enumerate() if thread.name == "demo-api"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "DemoApi"]
 
 
 def test_what_it_does_not_serve_it_says_so() -> None:
