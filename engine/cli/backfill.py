@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING, Annotated, Any
 
 from engine.cli import output, session
-from engine.cli.options import Json, ManifestPath, PipelineId, TableName
+from engine.cli.options import Json, ManifestPath, PipelineId, SiteId, SiteIdEnv, TableName
 from engine.cli.parsing import Misuse, Option
-from engine.cli.pipeline_run import SHOWN, SiteId, SiteIdEnv, Wait
+from engine.cli.pipeline_run import SHOWN, Wait
 from engine.errors import described
 
 if TYPE_CHECKING:

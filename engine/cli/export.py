@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from engine.cli import output, session
-from engine.cli.options import Json, ManifestPath, duration_ms
-from engine.cli.parsing import Argument, Option
-from engine.cli.pipeline_run import SiteId, SiteIdEnv, run_id_of
+from engine.cli.options import Json, ManifestPath, SiteId, SiteIdEnv, run_id_option, wait_option
+from engine.cli.parsing import Argument
 
 if TYPE_CHECKING:
     from engine.exports.run import Exported
@@ -21,16 +20,8 @@ SHOWN: Final = (
 
 Name = Annotated[str, Argument(metavar="NAME", help="An export of the manifest.")]
 AnyName = Annotated[str | None, Argument(metavar="NAME", help="This export of the manifest only.")]
-RunId = Annotated[
-    str | None,
-    Option("--run-id", envvar="CONTEXTFUL_EXPORT_RUN_ID", metavar="R", parser=run_id_of,
-           help="The run's id. After success it is only shown again."),
-]  # fmt: skip
-Wait = Annotated[
-    int,
-    Option("--wait", envvar="CONTEXTFUL_EXPORT_WAIT", metavar="60s", parser=duration_ms,
-           help="Sit out a live run of the same export, or an instant it waits for, before giving up with 75."),
-]  # fmt: skip
+RunId = Annotated[str | None, run_id_option("export", means="The run's id.")]
+Wait = Annotated[int, wait_option("export", same="export")]
 
 
 def show(name: AnyName = None, *, manifest: ManifestPath = None, json: Json = False) -> None:

@@ -1,53 +1,26 @@
 """`contextful pipeline run`: one fire."""
 
-import re
 from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from engine.cli import output, session
-from engine.cli.options import Json, ManifestPath, PipelineId, TableName, duration_ms
-from engine.cli.parsing import Misuse, Option
+from engine.cli.options import Json, ManifestPath, PipelineId, SiteId, SiteIdEnv, TableName, run_id_option, wait_option
+from engine.cli.parsing import Option
 from engine.errors import described
 
-RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 SHOWN: Final = (
     *("run_id", "execution_id", "pipeline", "table", "status", "rows", "bytes", "batches", "skipped", "not_admitted"),
     *("replayed", "started_at", "ended_at", "next_attempt_at", "error"),
 )
 """What `--json` tells of each run."""
 
-
-def run_id_of(text: str) -> str:
-    """`text` as the id of a run. Raise `Misuse`."""
-    if not RUN_ID.fullmatch(text):
-        raise Misuse("a run id is 1 to 128 letters, digits, '.', '_' or '-', the first a letter or digit")
-    return text
-
-
-RunId = Annotated[
-    str | None,
-    Option("--run-id", envvar="CONTEXTFUL_PIPELINE_RUN_ID", metavar="R", parser=run_id_of,
-           help="The run's id; with several tables R.<table>. After success it is only shown again."),
-]  # fmt: skip
+RunId = Annotated[str | None, run_id_option("pipeline", means="The run's id; with several tables R.<table>.")]
 Key = Annotated[
     str | None,
     Option("--idempotency-key", envvar="CONTEXTFUL_PIPELINE_IDEMPOTENCY_KEY", metavar="K",
            help="Fire once for this key: repeated, it shows what the first came to or takes it up."),
 ]  # fmt: skip
-SiteId = Annotated[
-    str | None,
-    Option("--site-id", envvar="CONTEXTFUL_PIPELINE_SITE_ID", metavar="S", help="The site that writes."),
-]
-SiteIdEnv = Annotated[
-    str | None,
-    Option("--site-id-env", envvar="CONTEXTFUL_PIPELINE_SITE_ID_ENV", metavar="V",
-           help="The variable that holds the site id."),
-]  # fmt: skip
-Wait = Annotated[
-    int,
-    Option("--wait", envvar="CONTEXTFUL_PIPELINE_WAIT", metavar="60s", parser=duration_ms,
-           help="Sit out a live run of the same table, or an instant it waits for, before giving up with 75."),
-]  # fmt: skip
+Wait = Annotated[int, wait_option("pipeline", same="table")]
 
 
 def run(

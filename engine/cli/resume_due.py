@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from engine.cli import output, session
-from engine.cli.options import Json, ManifestPath, duration_ms
+from engine.cli.options import Json, ManifestPath, SiteId, SiteIdEnv, duration_ms
 from engine.cli.parsing import Option
-from engine.cli.pipeline_run import SiteId, SiteIdEnv, told
+from engine.cli.pipeline_run import told
 from engine.clock import instant
 
 if TYPE_CHECKING:

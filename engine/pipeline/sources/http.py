@@ -25,7 +25,7 @@ from engine.pipeline.declaration import HttpSource, Table
 from engine.pipeline.sources import answers, unchanged, versions
 from engine.pipeline.sources.fetching import Answer, Fetcher, Request
 from engine.pipeline.sources.links import origin, param_names, with_params, without_user
-from engine.pipeline.sources.paging import Offsets, Pages, Position, way
+from engine.pipeline.sources.paging import Numbered, Position, way
 from engine.pipeline.sources.placeholders import filled, holds_placeholder, masked
 from engine.shapes import CursorKind, Pull, canonical_json
 
@@ -80,7 +80,7 @@ class HttpPages:
 
     def _pages(self, walk: _Walk, position: Position | None) -> Iterator[_Step]:
         """Each page from `position` on with where it leads."""
-        numbered, rows = isinstance(self._paging, Pages | Offsets), None
+        numbered, rows = isinstance(self._paging, Numbered), None
         while True:
             page, after = self._step(walk, position)
             if numbered and page.rows and page.rows == rows:

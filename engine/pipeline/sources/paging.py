@@ -8,7 +8,7 @@ one without a link or token does, and for numbered pages and offsets an empty on
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from engine.errors import Config, SourceShape
 from engine.pipeline.sources.answers import MISSING, dig, kind
@@ -45,10 +45,11 @@ def way(declared: Paginate | None) -> Paging:
         return NextUrl(_needed(declared.field, "next-url", "field"))
     if declared.by == "page":
         start = 1 if declared.start is None else declared.start
-        return Pages(_needed(declared.param, "page", "param"), start, _sized(declared.size_param, declared.size))
+        param, size = _needed(declared.param, "page", "param"), _sized(declared.size_param, declared.size)
+        return Numbered("page", param, start, size)
     if declared.by == "offset":
         param, size = _needed(declared.param, "offset", "param"), _sized(declared.limit_param, declared.limit)
-        return Offsets(param, declared.start or 0, size)
+        return Numbered("offset", param, declared.start or 0, size)
     return Tokens(_needed(declared.field, "token", "field"), _needed(declared.param, "token", "param"))
 
 
@@ -114,9 +115,10 @@ class LinkHeader(_Linked):
 
 
 @dataclass(frozen=True, slots=True)
-class Pages:
-    """Pages have numbers from `start` on."""
+class Numbered:
+    """A number asks for a page, from `start` on: its own where `by` is "page", its first row's where it is "offset"."""
 
+    by: Literal["page", "offset"]
     param: str
     start: int
     size: Params
@@ -126,39 +128,16 @@ class Pages:
         del position
 
     def params(self, position: Position | None) -> Params:
-        """The page's number, and the size declared."""
+        """The number, and the size declared."""
         return {self.param: self._number(position), **self.size}
 
     def after(self, page: Page, position: Position | None) -> Position | None:
-        """The next number, until a page is empty."""
-        return {"page": self._number(position) + 1} if page.rows else None
+        """The next number, until a page is empty; a row's is as much further as rows came, whatever the limit was."""
+        step = 1 if self.by == "page" else len(page.rows)
+        return {self.by: self._number(position) + step} if page.rows else None
 
     def _number(self, position: Position | None) -> int:
-        return self.start if position is None else int(position["page"])
-
-
-@dataclass(frozen=True, slots=True)
-class Offsets:
-    """Pages begin at a row's number; the next one where the rows received end."""
-
-    param: str
-    start: int
-    size: Params
-
-    def url(self, position: Position | None) -> None:
-        """The declared URL."""
-        del position
-
-    def params(self, position: Position | None) -> Params:
-        """The offset, and the limit declared."""
-        return {self.param: self._offset(position), **self.size}
-
-    def after(self, page: Page, position: Position | None) -> Position | None:
-        """As many rows further as came, whatever the limit was, until a page is empty."""
-        return {"offset": self._offset(position) + len(page.rows)} if page.rows else None
-
-    def _offset(self, position: Position | None) -> int:
-        return self.start if position is None else int(position["offset"])
+        return self.start if position is None else int(position[self.by])
 
 
 @dataclass(frozen=True, slots=True)
