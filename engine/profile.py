@@ -34,8 +34,8 @@ COOPERATIVE: Final = "cooperative-admission"
 cooperative must be strict."""
 
 
-def _published() -> None:
-    """Nothing is left to push."""
+def _nothing() -> None:
+    """Nothing is left to push, nor to look at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,8 @@ class Profile:
     `publish` pushes what the objects hold to where others find it, after every run that was open, failed ones included
     (run.record.failure-publishes); where objects are written there in the first place it has nothing to do. `max_steps`
     is how many steps one plan may come to where the work is done, None where nothing bounds it. `recovery` binds the
-    objects to the database where the two can part.
+    objects to the database where the two can part. `require_paired` raises `StorageProfileUnsupported` or `SealBroken`
+    where corpus and journal do not go together; `open_profile` sets it.
     """
 
     name: str
@@ -77,9 +78,10 @@ class Profile:
     capabilities: frozenset[str]
     tables: tuple[str, ...]
     close: Callable[[], None]
-    publish: Callable[[], None] = _published
+    publish: Callable[[], None] = _nothing
     max_steps: int | None = None
     recovery: Recovery | None = None
+    require_paired: Callable[[], None] = _nothing
 
     def require(self, capability: str) -> None:
         """Raise `CapabilityUnwired` unless the profile wires `capability` (run.journal.unwired-capability)."""
@@ -107,18 +109,17 @@ def open_profile(name: str, root: Path, *, clock: Clock, environ: Mapping[str, s
     """Open the profile `name`. An unknown one is refused: no other is chosen in its place.
 
     Raise `StorageCapabilityMissing` when it lacks a part that every execution needs, `StorageProfileUnsupported` when
-    its corpus is sealed and what it records is not; the profile is closed again.
+    it seals its corpus and not what it records; the profile is closed again.
     """
-    from engine.sealed import require_paired  # noqa: PLC0415 - it knows the journal, which the Worker's rules share
+    from engine.paired import paired  # noqa: PLC0415 - it knows the journal, which the Worker's rules share
 
     profile = _opener(name)(root, clock=clock, environ=environ)
     try:
         profile.require_whole()
-        require_paired(profile)
+        return paired(profile)
     except ContextfulError:
         profile.close()
         raise
-    return profile
 
 
 def _opener(name: str) -> OpenProfile:

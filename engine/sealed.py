@@ -18,7 +18,7 @@ import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
-from engine.errors import SealBroken, SealKeyUnusable, StorageCapabilityMissing, StorageProfileUnsupported
+from engine.errors import SealBroken, SealKeyUnusable, StorageCapabilityMissing
 from engine.journal import SqlJournal
 from engine.seals import MAGIC, key_of
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from engine.ports import Blobs, Database, Objects
-    from engine.profile import Profile
     from engine.shapes import Entry
 
 KEY: Final = "CONTEXTFUL_SEAL_KEY"
@@ -200,25 +199,6 @@ def sealed_objects(objects: Objects, environ: Mapping[str, str], *, opened: Path
     """`objects`, sealed where the environment holds a key."""
     seal = Seal.of(environ)
     return SealedObjects(objects, seal=seal, opened=opened) if seal else objects
-
-
-def require_paired(profile: Profile) -> None:
-    """Raise `StorageProfileUnsupported` where the corpus is sealed and the execution adapter is not, or `SealBroken`.
-
-    Every profile passes here before it is used (run.journal.storage-unsupported).
-    """
-    if isinstance(profile.objects, SealedObjects):
-        if not getattr(profile.journal, "sealed", False):
-            raise _unpaired(profile, "records values unsealed and its corpus is sealed")
-        profile.objects.check()
-    elif profile.objects.get(NOTICE) is not None:
-        raise _unpaired(profile, "was opened without the key of its sealed corpus")
-
-
-def _unpaired(profile: Profile, found: str) -> StorageProfileUnsupported:
-    refusal = StorageProfileUnsupported(profile=profile.name, known=", ".join(SEALING), found=found)
-    refusal.remedy = f"set {KEY}, and CONTEXTFUL_STORAGE_PROFILE to one of these: they seal what they record"
-    return refusal
 
 
 def _key(text: str) -> bytes:

@@ -34,6 +34,7 @@ def initialize(profile: Profile, *, project: str, chance: Chance | None = None) 
 
     One batch that may be applied twice (run.journal.d1-initialize); then the objects are bound to what it left.
     """
+    profile.require_paired()
     migrate(profile)
     generation = (chance or Chance()).token()
     *_, rows = profile.database.run(
@@ -54,7 +55,18 @@ def is_empty(database: Database) -> bool:
 
 
 def preflight(profile: Profile, *, project: str) -> None:
-    """Refuse a store that lacks tables, is of another schema or of another project than its objects; create nothing."""
+    """Refuse what `require_state` does, a corpus that does not go with the journal, and objects of another database."""
+    profile.require_paired()
+    identity = require_state(profile, project=project)
+    if profile.recovery:
+        profile.recovery.check(identity)
+
+
+def require_state(profile: Profile, *, project: str) -> Identity:
+    """Refuse machine state that lacks tables, is of another schema or project, and return whose it is.
+
+    Only the database is asked: for whoever reads the state alone (run.record.history-export).
+    """
     database = profile.database
     tables, triggers = ({name for (name,) in rows} for rows in database.run(call("list_tables"), call("list_triggers")))
     meta: dict[str, str] = dict(database.run(call("read_meta"))[0]) if "meta" in tables else {}
@@ -69,8 +81,7 @@ def preflight(profile: Profile, *, project: str) -> None:
         raise ExecutionSchemaIncompatible(found="none", supported=str(SCHEMA_VERSION))
     if meta.get("project") != project:
         raise ExecutionRecoveryMismatch(found=f"it belongs to project {meta.get('project')!r}, not {project!r}")
-    if profile.recovery:
-        profile.recovery.check(_identity(meta))
+    return _identity(meta)
 
 
 def _sealed(profile: Profile) -> list[Call]:

@@ -27,7 +27,7 @@ def show(
     """
     from engine.export import listed
 
-    with session.store(manifest) as project:
+    with session.state(manifest) as project:
         if json:
             _show_whole(project, pipeline or (), since=since, limit=limit)
             return
@@ -74,7 +74,7 @@ def export(
     """Write runs as NDJSON, the window on the first line: 500 unless --limit says otherwise, 5000 at most."""
     from engine.export import exported
 
-    with session.store(manifest) as project:
+    with session.state(manifest) as project:
         window = exported(_runs(project), pipelines=pipeline or (), since=since, limit=limit)
         store = str(project.manifest.root)
     head = {"store": store, "window": window.shown, "count": len(window.runs), "truncated": window.truncated}

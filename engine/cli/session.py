@@ -46,6 +46,17 @@ def store(manifest: Path | None) -> Iterator[Project]:
 
 
 @contextmanager
+def state(manifest: Path | None) -> Iterator[Project]:
+    """As `store`, of which the machine state alone is looked over: nothing is asked of a bucket."""
+    from engine.storage import require_state
+
+    with project(manifest) as found:
+        found.initialize_if_new()
+        require_state(found.profile, project=found.manifest.project)
+        yield found
+
+
+@contextmanager
 def engine(found: Project, **options: Any) -> Iterator[Engine]:
     """An engine over the project; whatever ends the block, its holder's exit is recorded."""
     from engine import spans

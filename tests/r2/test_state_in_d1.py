@@ -88,7 +88,12 @@ def test_nothing_planted_is_readable_in_bucket_or_database(worked: Store, s3_key
 def test_a_sealed_bucket_is_opened_under_its_own_key_alone(worked: Store) -> None:
     without = {name: value for name, value in worked.environ.items() if name != KEY}
 
+    under_another = open_profile(ON_EDGE, worked.root, clock=worked.clock, environ=worked.environ | {KEY: OTHER})
+    under_none = open_profile(ON_EDGE, worked.root, clock=worked.clock, environ=without)
+
     with pytest.raises(SealBroken, match="sealed under key"):
-        open_profile(ON_EDGE, worked.root, clock=worked.clock, environ=worked.environ | {KEY: OTHER})
+        preflight(under_another, project=PROJECT)
     with pytest.raises(StorageProfileUnsupported, match="without the key"):
-        open_profile(ON_EDGE, worked.root, clock=worked.clock, environ=without)
+        preflight(under_none, project=PROJECT)
+    under_another.close()
+    under_none.close()

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from engine.errors import SealBroken, SealKeyUnusable, StorageProfileUnsupported
+from engine.host import Engine, Settings
 from engine.journal import SqlJournal
 from engine.local.folder import FolderObjects
+from engine.local.profiles import sqlite
+from engine.paired import paired
 from engine.profile import open_profile
-from engine.sealed import KEY, NOTICE, Seal, SealedObjects, require_paired
+from engine.sealed import KEY, NOTICE, Seal, SealedObjects
 from engine.shapes import INLINE_LIMIT, Awakeable
-from engine.storage import initialize
+from engine.sql import call
+from engine.storage import initialize, preflight
 from tests.clocks import SettableClock
 from tests.stores import PROJECT, Effect, Store
 
@@ -113,9 +117,30 @@ def test_nothing_a_run_records_is_readable_in_the_store(sealed: Store) -> None:
 @pytest.mark.parametrize(("environ", "says"), [({}, "without the key"), ({KEY: OTHER}, "sealed under key")])
 def test_a_sealed_corpus_opens_under_its_own_key_alone(sealed: Store, environ: dict[str, str], says: str) -> None:
     sealed.profile().objects.put("t/a", PLANTED)
+    [standing] = sealed.profile().database.run(call("read_meta"))
+    opened = open_profile("sqlite", sealed.root, clock=sealed.clock, environ=environ)
+    objects = opened.objects
 
-    with pytest.raises((StorageProfileUnsupported, SealBroken), match=says):
-        open_profile("sqlite", sealed.root, clock=sealed.clock, environ=environ)
+    for use in (
+        lambda: preflight(opened, project=PROJECT),
+        lambda: initialize(opened, project=PROJECT),
+        lambda: Engine(opened, Settings(PROJECT, "site-1"), clock=sealed.clock),
+        lambda: objects.get("t/a"),
+        lambda: objects.local("t/a"),
+        lambda: objects.list(""),
+        lambda: objects.delete(["t/a"]),
+        lambda: objects.create("t/b", b""),
+        lambda: objects.put("t/a", b""),
+        lambda: objects.put_all([("t/a", b"")]),
+        lambda: objects.unfinished(before=0),
+        lambda: objects.forget([]),
+        lambda: objects.turn("t/").__enter__(),
+    ):
+        with pytest.raises((StorageProfileUnsupported, SealBroken), match=says):
+            use()
+    opened.close()
+    assert sealed.profile().objects.get("t/a") == PLANTED
+    assert sealed.profile().database.run(call("read_meta")) == [standing]
 
 
 @pytest.mark.clause("run.journal.storage-unsupported")
@@ -129,11 +154,12 @@ def test_a_profile_that_records_unsealed_takes_no_sealed_corpus(tmp_path: Path) 
 
 @pytest.mark.clause("run.journal.storage-unsupported")
 def test_a_sealed_corpus_beside_an_unsealed_journal_is_refused(sealed: Store) -> None:
-    profile = sealed.profile()
+    profile = sqlite(sealed.root, clock=sealed.clock, environ=sealed.environ)
     unsealed = SqlJournal(profile.database, Any)  # type: ignore[arg-type]  # no blob is asked for
 
     with pytest.raises(StorageProfileUnsupported):
-        require_paired(dataclasses.replace(profile, journal=unsealed))
+        paired(dataclasses.replace(profile, journal=unsealed))
+    profile.close()
 
 
 def test_a_corpus_written_without_a_key_is_not_taken_for_sealed(tmp_path: Path) -> None:
@@ -142,5 +168,7 @@ def test_a_corpus_written_without_a_key_is_not_taken_for_sealed(tmp_path: Path) 
     plain.objects.put("t/a", PLANTED)
     plain.close()
 
+    sealing = open_profile("sqlite", tmp_path, clock=SettableClock(), environ={KEY: ONE})
     with pytest.raises(SealBroken, match="without a key"):
-        open_profile("sqlite", tmp_path, clock=SettableClock(), environ={KEY: ONE})
+        preflight(sealing, project=PROJECT)
+    sealing.close()
