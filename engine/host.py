@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from engine.archive import Archive
 from engine.clock import Chance, Clock, SystemClock
+from engine.errors import StorageFailure
 from engine.execution.callbacks import Callbacks
 from engine.execution.endings import Endings
 from engine.execution.execution import Execution
@@ -186,6 +187,17 @@ class Engine:
             self.archive.carry(row)
         return reaped
 
+    def close_overtaken(self, execution_id: str) -> None:
+        """Close as orphans the runs of attempts from which the execution's owner was taken (run.record.orphan-reap).
+
+        What cannot be done now, the next start does.
+        """
+        try:
+            for row in self.runs.reap_overtaken(execution_id):
+                self.archive.carry(row)
+        except StorageFailure:
+            _log.warning("a run of %s that was overtaken is not closed yet", execution_id, exc_info=True)
+
     def stop(self, reason: str) -> None:
         """Stop whatever is open and whatever is opened later: every run ends canceled, to be resumed by another engine.
 
@@ -219,6 +231,8 @@ class Engine:
             raise
         if opened.run.run_id != run.run_id or opened.owner.finished_at is not None:
             self.spans.forget(run.run_id)  # it goes on as the attempt that waited, or there is nothing to do
+        if opened.resumed:
+            self.close_overtaken(opened.owner.execution_id)
         return opened
 
     def _finished(self, scope: str, pins: Pins, *, once: bool) -> Owner | None:

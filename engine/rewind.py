@@ -116,6 +116,7 @@ def _retired(
         raise ExecutionRewindUnsafe(execution_id=owner.execution_id, alive=alive) from refusal
     for ended in (canceled, row) if canceled else (row,):
         engine.archive.carry(ended)
+    engine.close_overtaken(owner.execution_id)
     return row
 
 

@@ -189,12 +189,15 @@ class Runs:
 
     def reap(self) -> list[RunRow]:
         """Close running rows whose lease has lapsed as `partial_failure` (run.record.orphan-reap)."""
-        orphans = self._db.run(call("orphaned_runs"))[0]
-        return [
-            row
-            for record, execution_id in orphans
-            if (row := self._reaped(RunRow.from_record(record, execution_id=execution_id)))
-        ]
+        return self._reap(call("orphaned_runs"))
+
+    def reap_overtaken(self, execution_id: str) -> list[RunRow]:
+        """Close the running rows that attempts of the execution left behind which hold its owner no more."""
+        return self._reap(call("overtaken_runs", execution_id=execution_id))
+
+    def _reap(self, finding: Call) -> list[RunRow]:
+        orphans = (RunRow.from_record(record, execution_id=execution) for record, execution in self._db.run(finding)[0])
+        return [row for orphan in orphans if (row := self._reaped(orphan))]
 
     def _reaped(self, orphan: RunRow) -> RunRow | None:
         row = orphan.ended(RunStatus.PARTIAL_FAILURE, at=self._db.now())

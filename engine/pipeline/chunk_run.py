@@ -92,4 +92,5 @@ def settled(engine: Engine, planned: Planned) -> Marker | None:
         engine.owners.withdraw(owner, also=(finishing(planned, run_id=commits[-1].by.run_id),))
     except Refused:
         return None  # its attempt is alive and about to retire itself
+    engine.close_overtaken(owner.execution_id)
     return commits[-1]

@@ -38,6 +38,7 @@ def reconciled(engine: Engine, table: str) -> Marker | None:
             engine.owners.withdraw(owner)
         except Refused:
             return newest  # its attempt is alive and about to retire itself
+        engine.close_overtaken(owner.execution_id)
         db.run(caching(table, newest))
         return newest
     landed = {"below": own.by.pulls}

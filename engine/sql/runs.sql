@@ -106,6 +106,14 @@ SELECT r.record, r.execution_id FROM runs AS r
    AND NOT EXISTS (SELECT 1 FROM leased_owners AS l WHERE l.attempt = r.run_id AND l.lease_until > :now)
    AND NOT EXISTS (SELECT 1 FROM guards AS g WHERE g.attempt = r.run_id);
 
+-- name: overtaken_runs
+-- What an execution's attempt left running whose owner another has taken, or which is retired: an orphan before any
+-- engine starts anew.
+SELECT r.record, r.execution_id FROM runs AS r
+ WHERE r.status = 'running' AND r.appended = 0 AND r.execution_id = :execution_id
+   AND NOT EXISTS (SELECT 1 FROM owners AS o WHERE o.execution_id = r.execution_id AND o.attempt = r.run_id)
+   AND NOT EXISTS (SELECT 1 FROM guards AS g WHERE g.attempt = r.run_id);
+
 -- name: reap_run, durable
 UPDATE runs SET status = 'partial_failure', record = :record, holder = NULL
  WHERE run_id = :run_id AND status = 'running'

@@ -168,6 +168,28 @@ def test_a_crash_between_marker_and_catalog_replays_nothing_of_what_is_committed
     assert cached[1] == shop.marker().seq == 2
 
 
+@pytest.mark.clause("run.own.marker-reconciles", "run.record.orphan-reap")
+def test_an_engine_that_retires_a_dead_attempts_owner_closes_its_run_as_an_orphan(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taker, dead = shop.store.engine(), shop.store.stalled()
+    shop.feed.serves(orders(1))
+
+    def die(*_: Any, **__: Any) -> None:
+        raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr("engine.execution.held.Held.retire", die)
+        with pytest.raises(Died):
+            shop.run(run_id="r", engine=dead)
+    shop.store.clock.advance(LEASE + 1)
+
+    row = shop.run(engine=taker)
+
+    overtaken = taker.runs.get("r")
+    assert (row.status, overtaken and overtaken.status) == (RunStatus.SUCCESS, RunStatus.PARTIAL_FAILURE)
+
+
 @pytest.mark.clause("run.own.pinned-plan-changed", "run.own.pin-mismatch-recovery", "run.own.admission-pin")
 @pytest.mark.parametrize("changed", ["declaration", "connector"])
 def test_a_pin_that_moved_while_pending_refuses_before_anything_is_pulled(shop: Shop, changed: str) -> None:
