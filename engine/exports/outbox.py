@@ -10,7 +10,9 @@ a superseded attempt, leaves rows that nobody ever sends.
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from engine.errors import ExecutionSuperseded, Refused, StorageUnusable
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
 WRITTEN_ROWS: Final = 50
 WRITTEN_BYTES: Final = 3 << 20
 """Batches and bytes of one write: the binding carries bytes in base64."""
+
+READ_BYTES: Final = 256 << 10
+"""Bytes of bodies read at a time, one body at least: so most requests wait for no look of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,8 @@ class Outbox:
         self._export = export
         # Beside a sealed journal no body lies open.
         self._inline = 0 if getattr(profile.journal, "sealed", False) else INLINE_LIMIT
+        self._batches: list[Batch] = []
+        self._ahead: dict[int, bytes | None] = {}
 
     def begin(self) -> dict[str, Any] | None:
         """Note the attempt on the export and return its position, None where it has none yet."""
@@ -92,14 +99,16 @@ class Outbox:
         """The batches of the decision in order; what an interrupted one has left goes."""
         named = {"execution_id": self._attempt.execution_id, "decision": decision.token}
         _, rows = self._db.run(call("drop_undecided", **named), call("list_outbox", **named))
-        return [Batch(*row) for row in rows]
+        self._batches = [Batch(*row) for row in rows]
+        return self._batches
 
     def content(self, decision: Decision, batch: Batch) -> bytes:
-        """The body of a batch. Raise `StorageUnusable` where it is gone."""
-        named = {"execution_id": self._attempt.execution_id, "decision": decision.token, "ordinal": batch.ordinal}
-        rows = self._db.run(call("read_body", **named))[0]
-        if rows and rows[0][0] is not None:
-            return bytes(rows[0][0])
+        """The body of one of the `batches`. Raise `StorageUnusable` where it is gone."""
+        if batch.ordinal not in self._ahead:
+            self._ahead = self._read(decision, batch)
+        content = self._ahead.pop(batch.ordinal, None)
+        if content is not None:
+            return content
         entry = self._journal.find(self._apart(batch.ordinal, batch.digest))
         if entry is None or not entry.recorded:
             raise StorageUnusable(place=f"the outbox of {self._export}", reason=f"batch {batch.ordinal} has no body")
@@ -119,6 +128,18 @@ class Outbox:
     def emptied(self) -> tuple[Call, ...]:
         """The statement that joins the retirement of an execution that has decided nothing."""
         return (emptying(self._attempt.execution_id),)
+
+    def _read(self, decision: Decision, first: Batch) -> dict[int, bytes | None]:
+        """The bodies of `first` and of those after it: a decision's never change, so they may be read ahead."""
+        last, size = first.ordinal, first.bytes
+        for batch in self._batches[bisect_right(self._batches, last, key=attrgetter("ordinal")) :]:
+            size += batch.bytes
+            if size > READ_BYTES:
+                break
+            last = batch.ordinal
+        named = {"execution_id": self._attempt.execution_id, "decision": decision.token}
+        rows = self._db.run(call("read_bodies", **named, first=first.ordinal, last=last))[0]
+        return {ordinal: None if content is None else bytes(content) for ordinal, content in rows}
 
     def _write(self, group: list[Body], *, token: str) -> None:
         calls = [self._row(body, token=token) for body in group]

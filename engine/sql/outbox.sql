@@ -44,8 +44,9 @@ DELETE FROM outbox WHERE execution_id = :execution_id AND decision <> :decision;
 SELECT ordinal, digest, bytes, rows, delivered_at FROM outbox
  WHERE execution_id = :execution_id AND decision = :decision ORDER BY ordinal;
 
--- name: read_body
-SELECT content FROM outbox WHERE execution_id = :execution_id AND decision = :decision AND ordinal = :ordinal;
+-- name: read_bodies
+SELECT ordinal, content FROM outbox
+ WHERE execution_id = :execution_id AND decision = :decision AND ordinal BETWEEN :first AND :last;
 
 -- name: mark_delivered, durable
 UPDATE outbox SET delivered_at = :now

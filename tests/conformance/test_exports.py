@@ -279,6 +279,21 @@ def test_a_body_past_the_inline_limit_is_published_whole(publishing: Publishing,
     assert publishing.outbox == []
 
 
+@pytest.mark.parametrize("width", [1, 60, 100, 200, 300])
+def test_bodies_of_any_length_are_each_sent_whole_and_in_their_order(
+    publishing: Publishing, receiver: Receiver, width: int
+) -> None:
+    statement = f"SELECT i AS id, repeat('x', (i % 3) * {width} * 1024) AS v FROM range(1, 9) AS t(i) ORDER BY i"
+    receiver.manners = [200, 200, 422]
+    publishing.run(table=None, statement=statement, batch=1)
+
+    ended = publishing.run(table=None, statement=statement, batch=1)
+
+    assert (ended.run.status, ended.run.batches) == (RunStatus.SUCCESS, 8)
+    assert receiver.ids == [1, 2, *range(3, 9)]
+    assert [len(row["v"]) for row in receiver.rows] == [(i % 3) * width * 1024 for i in receiver.ids]
+
+
 @pytest.mark.clause("run.retry.waiting-state")
 def test_a_destination_that_asks_for_an_hour_is_waited_for_without_a_guard(
     publishing: Publishing, receiver: Receiver
