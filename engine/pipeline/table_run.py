@@ -31,6 +31,7 @@ from engine.meters import paced
 from engine.pipeline.manifest import own_secrets
 from engine.pipeline.protect import Protection
 from engine.pipeline.publication import Publication
+from engine.pipeline.reading import Reader
 from engine.pipeline.reconcile import caching, reconciled, scope_of
 from engine.pipeline.sources import open_source
 from engine.pipeline.stage import Stage
@@ -137,18 +138,26 @@ class TableRun:
     def _prepared(self, held: Held, base: Marker | None) -> tuple[Walk, Publication]:
         stored = self._position_of(base)
         start = None if self._kind is CursorKind.MONOTONIC else stored
-        guard, floor = self._engine.settings.guard, self._floor(stored)
-        walk = Walk(self._table, self._source, held, self._secrets, guard, start, floor, self._protection)
-        walk.frontier = self._watermark(stored)
+        floor, frontier = self._floor(stored), self._watermark(stored)
         standing = base.schema if base else Schema()
         scratch = self._engine.profile.scratch
         stage = Stage(scratch, run_id=held.attempt.run_id, table=self._table.name, standing=standing)
         publication = Publication(self._engine, self._table, self._source, held, stage, base)
         publication.whole = self._window is not None
         publication.resume()
-        walk.first, walk.window = publication.pulls, self._window
-        walk.pace = paced(self._engine.profile.database, self._table.meter)
-        return walk, publication
+        reader = Reader(
+            self._table,
+            self._source,
+            held.outbound,
+            self._secrets,
+            self._engine.settings.guard,
+            self._protection,
+            floor=floor,
+            window=self._window,
+            pace=paced(self._engine.profile.database, self._table.meter),
+            first=publication.pulls,
+        )
+        return Walk(reader, held, start, frontier), publication
 
     def _land(self, walk: Walk, publication: Publication) -> RunRow:
         progress = _Progress()
@@ -207,7 +216,9 @@ class TableRun:
     def _publish(self, walk: Walk, publication: Publication, progress: _Progress) -> RunRow:
         marker = None
         if not walk.unchanged:
-            marker = publication.publish(position=self._position(walk, progress), pulls=walk.first + progress.batches)
+            marker = publication.publish(
+                position=self._position(walk, progress), pulls=walk.reader.first + progress.batches
+            )
         held = publication.held
         row = replace(held.ended(RunStatus.SUCCESS), **self._counts(walk, progress), **publication.landed)
         held.retire(row, also=self._settling(held, marker))
@@ -275,6 +286,6 @@ class TableRun:
             "skipped": progress.skipped,
             "replayed": progress.replayed,
             # A pull is live once, and the attempt may have waited since: its row goes on counting.
-            "not_admitted": walk.held.run.not_admitted + walk.counts.not_admitted,
-            "masked": walk.held.run.masked + walk.counts.masked,
+            "not_admitted": walk.held.run.not_admitted + walk.not_admitted,
+            "masked": walk.held.run.masked + walk.reader.masked,
         }
