@@ -8,55 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from engine.errors import CANCELED, CancelTargetNotInFlight, ExecutionLive, RateLimited, Transient
-from engine.execution.stopping import POLL_MS
-from engine.pipeline.declaration import Pipeline
-from engine.pipeline.runner import Request, fire
-from engine.pipeline.source import Secrets
-from engine.shapes import FireState, Pull, RunStatus, Schedule
+from engine.errors import CancelTargetNotInFlight, RateLimited, Transient
+from engine.shapes import RunStatus, Schedule
 from engine.sql import call
 from engine.stop import stop
-from engine.stops import StopScope
-from tests.pipeline.conftest import Feed, Silent, orders
+from tests.pipeline.conftest import orders
+from tests.pipeline.hanging import Hanging, ask, in_flight
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from engine.pipeline.source import Ask
     from engine.pipeline.walk import Landing
     from engine.runs import RunRow
     from tests.pipeline.conftest import Api, Shop
 
 PATIENT = Schedule(attempts=5, base_ms=60_000, max_delay_ms=60_000, jitter_ms=0)
-
-
-def in_flight(shop: Shop) -> list[str]:
-    return [row.run_id for row in shop.store.here.runs.since(0, ceiling=100) if not row.status.terminal]
-
-
-def ask(shop: Shop, *, scope: StopScope = StopScope.RUN) -> None:
-    """Stop what is in flight as another process would, and let half a second pass."""
-    (run_id, *_) = in_flight(shop)
-    stop(shop.store.here.profile, run_id, scope=scope, reason="wrong month")
-    shop.store.clock.advance(POLL_MS)
-    shop.store.here.keeper.wake()
-
-
-class Hanging(Feed):
-    """A feed whose page `hangs` asks for the stop and then does not answer before it is released."""
-
-    def __init__(self, shop: Shop, *, hangs: int, scope: StopScope = StopScope.RUN) -> None:
-        super().__init__([orders(1), orders(2), orders(3)])
-        self.shop, self.hangs, self.scope = shop, hangs, scope
-        self.release, self.answered = threading.Event(), threading.Event()
-
-    def __call__(self, asked: Ask) -> Iterator[Pull]:
-        for pull in super().__call__(asked):
-            if self.read[-1] == self.hangs and not self.release.is_set():
-                ask(self.shop, scope=self.scope)
-                self.release.wait(10)
-                self.answered.set()
-            yield pull
 
 
 @pytest.fixture
@@ -174,108 +140,6 @@ def test_a_stop_that_comes_after_the_last_pull_lands_everything_and_stays_on_the
     assert row.stop == {"requested_at": shop.store.clock.now(), "scope": "run", "reason": "wrong month"}
     assert shop.store.run(row.run_id).stop == row.stop
     assert shop.owner() is None
-
-
-@pytest.mark.clause("run.cancel.two-grains")
-def test_a_run_stop_leaves_the_rest_of_the_fire_alone(shop: Shop) -> None:
-    feed = Hanging(shop, hangs=0)
-    shop.module.script = feed
-    other = Feed([orders(7)])
-    shop.module.feeds["other"] = other
-
-    outcome = shop.fire(shop.table("orders"), shop.table("items", entry="other"))
-    feed.release.set()
-
-    assert [run.status for run in outcome.runs] == [RunStatus.CANCELED, RunStatus.SUCCESS]
-    assert (outcome.state, outcome.exit_code) == (FireState.CANCELED, CANCELED)
-
-
-@pytest.mark.clause("run.cancel.two-grains")
-def test_a_pipeline_stop_halts_the_run_and_every_table_the_fire_had_left(shop: Shop) -> None:
-    feed = Hanging(shop, hangs=0, scope=StopScope.PIPELINE)
-    shop.module.script = feed
-    other = Feed([orders(7)])
-    shop.module.feeds["other"] = other
-
-    outcome = shop.fire(shop.table("orders"), shop.table("items", entry="other"))
-    feed.release.set()
-
-    assert [run.status for run in outcome.runs] == [RunStatus.CANCELED]
-    assert other.read == []
-    assert (outcome.state, outcome.exit_code) == (FireState.CANCELED, CANCELED)
-
-
-@pytest.mark.clause("run.cancel.two-grains", "run.cancel.land-path-uncut")
-def test_a_pipeline_stop_that_comes_too_late_for_one_table_still_halts_the_next(shop: Shop) -> None:
-    shop.feed.serves(orders(1))
-    other = Feed([orders(7)])
-    shop.module.feeds["other"] = other
-
-    def look(run: RunRow, _: Landing) -> None:
-        stop(shop.store.here.profile, run.run_id, scope=StopScope.PIPELINE)
-
-    outcome = shop.fire(shop.table("orders"), shop.table("items", entry="other"), look=look)
-
-    assert [run.status for run in outcome.runs] == [RunStatus.SUCCESS]
-    assert (other.read, outcome.state) == ([], FireState.CANCELED)
-
-
-@pytest.mark.clause("run.cancel.two-grains", "run.cancel.authority-from-the-record")
-def test_a_pipeline_stop_marks_what_is_in_flight_of_the_recorded_pipeline_only(shop: Shop) -> None:
-    engine, profile = shop.store.here, shop.store.profile()
-    runs = [
-        engine.new_run(f"r-{number}", plan_ref="p", pipeline_id=pipeline, table=f"t{number}", fire_id="f-1")
-        for number, pipeline in enumerate(("shop", "shop", "mill"))
-    ]
-    for run in runs:
-        engine.runs.insert(run)
-    engine.runs.insert(engine.new_run("r-3", plan_ref="p", pipeline_id="shop").ended(RunStatus.FAILED, at=0))
-
-    marked = stop(profile, "r-1", scope=StopScope.PIPELINE)
-
-    assert marked == ["r-0", "r-1"]
-    assert [engine.runs.get(f"r-{n}").stop is not None for n in range(4)] == [True, True, False, False]  # type: ignore[union-attr] # inserted above
-
-
-@pytest.mark.clause("run.cancel.two-grains")
-def test_a_stopped_engine_leaves_the_tables_it_has_not_begun(shop: Shop) -> None:
-    shop.feed.serves(orders(1))
-    other = Feed([orders(7)])
-    shop.module.feeds["other"] = other
-    engine = shop.store.engine()
-
-    outcome = shop.fire(
-        shop.table("orders"),
-        shop.table("items", entry="other"),
-        engine=engine,
-        look=lambda *_: engine.stop("interrupted"),
-    )
-
-    assert [run.status for run in outcome.runs] == [RunStatus.SUCCESS]
-    assert [str(refusal) for refusal in outcome.refusals] == ["interrupted"]
-    assert (other.read, outcome.state, outcome.exit_code) == ([], FireState.CANCELED, CANCELED)
-
-
-@pytest.mark.clause("run.cancel.one-token")
-def test_a_wait_for_a_live_run_ends_with_the_engine(shop: Shop) -> None:
-    feed = Hanging(shop, hangs=99)
-    shop.module.script = feed
-    table, engine = shop.table(), shop.store.engine()
-
-    def beside(*_: Any) -> None:
-        def patience(_: ExecutionLive) -> bool:
-            engine.stop("interrupted")
-            return True
-
-        request = Request(Pipeline("shop", (table,)), (table,), await_live=patience)
-        outcomes.append(fire(engine, request, secrets=Secrets({}), watcher=Silent()))
-
-    outcomes: list[Any] = []
-    shop.fire(table, look=lambda run, landing: beside() if landing.number == 0 else None)
-
-    (outcome,) = outcomes
-    assert (outcome.runs, outcome.state, outcome.exit_code) == ((), FireState.CANCELED, CANCELED)
-    assert shop.ids() == [1, 2, 3]
 
 
 @pytest.mark.clause("run.cancel.not-in-flight", "run.cancel.resumable-remains")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from engine.shapes import RunStatus
-from tests.pipeline.test_checkpoints import commits, limit, sixteen, unit
+from tests.pipeline.checkpoints.conftest import commits, limit, sixteen
 from tests.stores import LEASE
 
 if TYPE_CHECKING:
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from engine.host import Engine
     from tests.pipeline.conftest import Shop
-
-__all__ = ["unit"]
 
 pytestmark = pytest.mark.clause("run.journal.current-owner", "run.own.one-commit-per-run")
 

@@ -10,14 +10,12 @@ from engine.pipeline.checkpoints import Limits, due, position_addressed
 from engine.pipeline.declaration import HttpSource, Paginate, Table
 from engine.pipeline.sources import open_source
 from engine.shapes import RunStatus, WriteMode
+from tests.pipeline.checkpoints.conftest import commits, limit, page, sixteen
 from tests.pipeline.conftest import orders
-from tests.pipeline.test_checkpoints import commits, limit, page, sixteen, unit
 from tests.stores import LEASE, Died
 
 if TYPE_CHECKING:
     from tests.pipeline.conftest import Api, Shop
-
-__all__ = ["unit"]
 
 GIB = 1 << 30
 
