@@ -32,7 +32,7 @@ def paired(profile: Profile) -> Profile:
     return replace(profile, objects=objects, require_paired=objects.require)
 
 
-@dataclass(slots=True)
+@dataclass
 class PairedObjects:
     """`Objects` of the profile `of`, looked at once before they are used."""
 
