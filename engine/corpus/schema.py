@@ -66,9 +66,10 @@ class Schema:
         """
         if other == self:
             return self
-        refuse_names((*self.names, *other.names), table=table, place=place)
+        new = [column for column in other.columns if column.name not in self]
+        if new:
+            refuse_names((*self.names, *(column.name for column in new)), table=table, place=place)
         columns = [_widened(c, other[c.name], table=table, place=place) if c.name in other else c for c in self.columns]
-        new = (column for column in other.columns if column.name not in self)
         return Schema((*columns, *new), tuple(dict.fromkeys((*self.untyped, *other.untyped))))
 
     def refuse_late_types(self, declared: Mapping[str, str], *, table: str) -> None:

@@ -125,7 +125,8 @@ class Stage:
 
     def _write(self, path: Path, content: bytes) -> None:
         with _refusing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            if not self._parts:
+                path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
 
 
