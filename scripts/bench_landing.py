@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import importlib.util
 import json
 import multiprocessing
@@ -133,9 +134,11 @@ def contextful(url: str, folder: Path, pages: int) -> float:
     import pyarrow.compute
     import pyarrow.parquet  # noqa: F401
 
+    from engine.cli.main import COLLECTED_EVERY
     from engine.pipeline.runner import Request, fire
     from engine.project import Project
 
+    gc.set_threshold(COLLECTED_EVERY)  # as `contextful pipeline run` does
     (folder / "contextful.toml").write_text(MANIFEST.format(url=url))
     began = time.perf_counter()
     with Project.find(folder / "contextful.toml", environ={}) as project, project.engine() as engine:
