@@ -15,6 +15,7 @@ import pytest
 from engine.cli import session
 from engine.cli.main import main
 from engine.demo.api import DemoApi, Manners
+from tests.cli.dated_site import MANIFEST, Site, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +35,18 @@ source = { kind = "file", path = "orders.jsonl" }
 name = "orders"
 primary_key = ["id"]
 incremental = "at"
+"""
+
+PAYMENTS: Final = """\
+[project]
+name = "shop"
+site_id = "laptop"
+
+[[destination]]
+name = "payments"
+kind = "http"
+url = "{url}"
+{window}
 """
 
 QUAKES: Final = """\
@@ -153,3 +166,19 @@ def slow_third_page() -> Iterator[DemoApi]:
     """An API that holds its third page back half sent."""
     with DemoApi(manners=Manners(throttle_at=0, slow_at=3, slow_s=30)) as api:
         yield api
+
+
+@pytest.fixture
+def site(shell: Shell) -> Iterator[Site]:
+    """The site, and a project that reads it."""
+    with serving() as site:
+        shell.write("contextful.toml", MANIFEST.format(url=site.url))
+        yield site
+
+
+@pytest.fixture
+def laptop(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """A project whose store nothing of the test is about."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(shell.folder / "settings"))
+    shell.write("contextful.toml", PAYMENTS.format(url="https://payments.example.com", window=""))
+    return shell

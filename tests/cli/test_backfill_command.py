@@ -1,189 +1,19 @@
-"""`pipeline backfill` as people meet it: in processes that are killed and interrupted, and what each refusal says."""
+"""`pipeline backfill` as people meet it: what it tells, what it goes on with, and what each refusal says."""
 
 from __future__ import annotations
 
-import json
-import signal
-import threading
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qsl, urlsplit
+from typing import TYPE_CHECKING
 
 import pytest
 
-from engine.cli import session
 from engine.cli.chunk_progress import ChunkLines, MovingLine
-from engine.clock import SystemClock
 from engine.pipeline.backfill import Chunked
-from engine.pipeline.chunks import Chunk, Window, spanned
-from engine.pipeline.plans import Planned, Plans, plan_of
+from engine.pipeline.chunks import Chunk, Window
+from engine.pipeline.plans import Planned
+from tests.cli.dated_site import FIFTY, FIVE_DAYS, MANIFEST, SPELLED, Site, ids
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.cli.conftest import Shell
-
-MANIFEST: Final = """\
-[project]
-name = "shop"
-site_id = "laptop"
-
-[[pipeline]]
-id = "orders"
-
-[pipeline.source]
-kind = "http"
-url = "{url}/orders"
-records = "items"
-paginate = {{ by = "page", param = "page" }}
-retry = {{ attempts = 1 }}
-
-[[pipeline.table]]
-name = "orders"
-incremental = "at"
-since_param = "since"
-until_param = "until"
-"""
-
-FIVE_DAYS: Final = ("pipeline", "backfill", "orders", "--from", "2026-01-01", "--to", "2026-01-06", "--every", "1d")
-SPELLED: Final = [f"2026-01-{n:02}" for n in range(1, 7)]
-
-
-@dataclass
-class Site:
-    """Ten orders a day for a week, four a page; a day's second page hangs or fails where the day is in that set."""
-
-    url: str = ""
-    asked: list[tuple[str, str, int]] = field(default_factory=list)
-    hangs: set[str] = field(default_factory=set)
-    fails: set[str] = field(default_factory=set)
-    reached: threading.Event = field(default_factory=threading.Event)
-    release: threading.Event = field(default_factory=threading.Event)
-
-    def answer(self, since: str, until: str, page: int) -> tuple[int, Any]:
-        self.asked.append((since, until, page))
-        if page == 2 and since in self.hangs:
-            self.reached.set()
-            self.release.wait(30)
-        if page == 2 and since in self.fails:
-            return 404, {}
-        rows = [{"id": 100 * day + hour, "at": f"2026-01-{day:02}T{hour:02}:00:00Z"}
-                for day in range(1, 8) for hour in range(10)]  # fmt: skip
-        found = [row for row in rows if since <= str(row["at"]) < (until or "9")]
-        return 200, {"items": found[4 * (page - 1) : 4 * page]}
-
-    @property
-    def days(self) -> list[str]:
-        return list(dict.fromkeys(since for since, _, _ in self.asked))
-
-
-class _Handler(BaseHTTPRequestHandler):
-    site: Site
-
-    def do_GET(self) -> None:
-        query = dict(parse_qsl(urlsplit(self.path).query))
-        status, body = self.site.answer(query.get("since", ""), query.get("until", ""), int(query["page"]))
-        content = json.dumps(body).encode()
-        try:
-            self.send_response(status)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-        except ConnectionError:
-            pass  # whoever asked was killed
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture
-def site(shell: Shell) -> Iterator[Site]:
-    site = Site()
-    with ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"site": site})) as server:
-        site.url = f"http://127.0.0.1:{server.server_port}"
-        shell.write("contextful.toml", MANIFEST.format(url=site.url))
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield site
-        site.release.set()
-        server.shutdown()
-        thread.join()
-
-
-def ids(shell: Shell) -> list[int]:
-    return [row[0] for row in shell.json("read", "SELECT id FROM orders ORDER BY id")["rows"]]
-
-
-def attempts() -> list[int]:
-    """How often each window of the five days was tried."""
-    with session.project(None) as project:
-        (table,) = project.manifest.pipelines[0].tables
-        span = spanned(table, SPELLED[0], SPELLED[5], every="1d", position=None)
-        return [planned.attempts for planned in Plans(project.profile.database).read(plan_of(table, span))]
-
-
-FIFTY: Final = [100 * day + hour for day in range(1, 6) for hour in range(10)]
-
-
-@pytest.mark.parametrize("profile", ["sqlite", "file"])
-def test_a_backfill_killed_in_its_third_chunk_goes_on_there_once_its_lease_has_lapsed(
-    shell: Shell, site: Site, profile: str
-) -> None:
-    shell.set("CONTEXTFUL_STORAGE_PROFILE", profile)
-    site.hangs = {SPELLED[2]}
-    process = shell.start(*FIVE_DAYS)
-    assert site.reached.wait(30)
-    process.send_signal(signal.SIGKILL)
-    process.wait(30)
-    site.hangs, site.asked = set(), []
-    site.release.set()
-
-    later = session.clock.set(SystemClock(31_000))
-    try:
-        ended = shell.json(*FIVE_DAYS)
-    finally:
-        session.clock.reset(later)
-
-    assert ended["chunks"] == {"done": 5, "total": 5}
-    assert ids(shell) == FIFTY
-    assert site.days == SPELLED[2:5]
-    assert (SPELLED[2], SPELLED[3], 1) not in site.asked
-    assert attempts() == [1, 1, 2, 1, 1]
-
-
-def test_until_its_lease_lapses_a_killed_chunk_is_only_not_now(shell: Shell, site: Site) -> None:
-    site.hangs = {SPELLED[4]}
-    process = shell.start(*FIVE_DAYS)
-    assert site.reached.wait(30)
-    process.send_signal(signal.SIGKILL)
-    process.wait(30)
-
-    ended = shell(*FIVE_DAYS)
-
-    assert ended.code == 75
-    assert f"orders {SPELLED[4]}..{SPELLED[5]}: ExecutionLive" in ended.err
-    assert "4 of 5 chunks done" in ended.out
-
-
-def test_ctrl_c_exits_130_and_the_same_command_goes_on(shell: Shell, site: Site) -> None:
-    site.hangs = {SPELLED[1]}
-    process = shell.start(*FIVE_DAYS)
-    assert site.reached.wait(30)
-
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
-
-    assert process.returncode == 130
-    assert "1 of 5 chunks done, 10 rows landed now" in out
-    assert "next: the same command goes on with what is not done" in err
-    assert "Traceback" not in err
-    site.hangs, site.asked = set(), []
-    again = shell(*FIVE_DAYS)
-    assert (again.code, again.out) == (0, "5 of 5 chunks done, 40 rows landed now\n")
-    assert site.asked[0] == (SPELLED[1], SPELLED[2], 2)
-    assert ids(shell) == FIFTY
 
 
 def test_it_tells_each_chunk_and_that_nothing_is_left_to_do(shell: Shell, site: Site) -> None:
