@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from engine.archive import Archive
 from engine.clock import Chance, Clock, SystemClock
-from engine.errors import StorageFailure
+from engine.errors import EngineClosed, StorageFailure
 from engine.execution.callbacks import Callbacks
 from engine.execution.endings import Endings
 from engine.execution.execution import Execution
@@ -100,6 +100,7 @@ class Engine:
             noticed,
             Endings(self.spans, profile.publish),
         )
+        self._closed = False
         self.archive.repair()
         self.reap()
 
@@ -140,8 +141,9 @@ class Engine:
         the finished one's recorded values instead, which only an open with `once` keeps: say it at every open.
 
         Raise `ExecutionLive` while another attempt is alive, `ExecutionPinMismatch` when the pending execution was
-        opened under another plan or other pins.
+        opened under another plan or other pins, `EngineClosed` once the engine is closed.
         """
+        self._require_open()
         owner_scope = f"host:{scope}"
         pinned = Pins(plan, identities=tuple(sorted((pins or {}).items())))
         run = self.new_run(run_id or self.chance.run_id(), plan_ref=plan, host_scope=scope)
@@ -161,6 +163,7 @@ class Engine:
 
     def hold(self, scope: str, pins: Pins, *, run: RunRow) -> Held:
         """Hold `scope` for the attempt `run`; what refuses it is also appended to the run history."""
+        self._require_open()
         return Held(self.room, self._opened(scope, pins, run=run))
 
     def new_run(self, run_id: str, *, plan_ref: str, connector: Connector | None = None, **names: Any) -> RunRow:
@@ -206,10 +209,16 @@ class Engine:
         self.stopping.stop(reason)
 
     def close(self) -> None:
-        """Record the holder's exit and close the stores; open handles stay pending and are renewed no more."""
+        """Record the holder's exit and close the stores; open handles stay pending and are renewed no more.
+
+        Once is enough: what is closed stays so.
+        """
+        if self._closed:
+            return
         self.keeper.stop()
         self.leases.exit()
         self.profile.close()
+        self._closed = True
 
     def __enter__(self) -> Self:
         """Use the engine in a `with` block."""
@@ -218,6 +227,10 @@ class Engine:
     def __exit__(self, *_: object) -> None:
         """Close it."""
         self.close()
+
+    def _require_open(self) -> None:
+        if self.leases.leaving:
+            raise EngineClosed
 
     def _opened(self, scope: str, pins: Pins, *, run: RunRow) -> Opened:
         self.leases.register()

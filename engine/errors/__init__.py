@@ -66,6 +66,7 @@ from engine.errors.operator import (
 )
 from engine.errors.owners import (
     AdmittedOwnerMutation,
+    ExecutionClosed,
     ExecutionFinished,
     ExecutionLive,
     ExecutionPending,
@@ -111,6 +112,7 @@ from engine.errors.stops import CancelTargetNotInFlight
 from engine.errors.stores import (
     BackupUnusable,
     BlobMissing,
+    EngineClosed,
     ExecutionRecoveryMismatch,
     ExecutionSchemaIncompatible,
     Refused,
@@ -160,6 +162,8 @@ __all__ = [
     "EffectOverdue",
     "EffectSettled",
     "EffectUnsettled",
+    "EngineClosed",
+    "ExecutionClosed",
     "ExecutionFinished",
     "ExecutionGuardEvidenceMismatch",
     "ExecutionGuardHeld",

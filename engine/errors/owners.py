@@ -27,8 +27,18 @@ class ExecutionSuperseded(NamedError, Transient):
 
     scope: str
     attempt: str
-    says = "attempt {attempt} no longer holds {scope}: another attempt took it over"
+    says = "attempt {attempt} no longer holds {scope}: it has ended, or another attempt took it over"
     remedy = "contextful status shows who holds it"
+
+
+@named
+class ExecutionClosed(NamedError, Permanent):
+    """A handle was asked for something after it was closed."""
+
+    scope: str
+    attempt: str
+    says = "this handle on {scope} is closed: its attempt {attempt} has ended"
+    remedy = "open the scope again: what is pending is resumed, and after success all starts afresh"
 
 
 @named

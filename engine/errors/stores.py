@@ -30,6 +30,14 @@ class StorageBusy(NamedError, StorageFailure):
 
 
 @named
+class EngineClosed(NamedError, StorageFailure):
+    """An engine was asked for something after it was closed, and its stores with it."""
+
+    says = "the engine is closed, and its stores with it"
+    remedy = "start another with engine.start() and work inside its with block: what was recorded stands"
+
+
+@named
 class StorageUnusable(NamedError, StorageFailure):
     """The store answered with an error of its own: a full disk, a damaged or unreadable file."""
 

@@ -13,6 +13,8 @@ from engine.errors import (
     Canceled,
     ContextfulError,
     DestinationUnknown,
+    EngineClosed,
+    ExecutionClosed,
     ExecutionSuperseded,
     ExecutionTransferBlocked,
     JoinFailed,
@@ -105,6 +107,7 @@ class Execution:
         by `schedule` where its tag allows. Raise `StepFailed` when the failure stands, `ValueUnsupported` for a value
         or input that is neither JSON nor bytes, `DestinationUnknown` and `StepLabelUnusable` before anything is done.
         """
+        self._require_open()
         if any("\ud800" <= character <= "\udfff" for character in (() if label.isascii() else label)):
             raise StepLabelUnusable(found=ascii(label[:60]))
         key = EntryKey(self.execution_id, label, values.input_hash(input, step=label))
@@ -121,6 +124,7 @@ class Execution:
     @property
     def journal(self) -> Unrecorded:
         """The way past the journal: `x.journal.unsafe(…)` (run.journal.escape-hatch)."""
+        self._require_open()
         return Unrecorded(self._held)
 
     def join(self, label: str, branches: Mapping[str, Callable[[Branch], Any]], *, allow_partial: bool = False) -> Any:
@@ -130,6 +134,7 @@ class Execution:
         None and its label and failure tag are on the run record. Raise the earliest `Waiting` of the branches when no
         failure comes before it.
         """
+        self._require_open()
         with ThreadPoolExecutor(max_workers=max(len(branches), 1), thread_name_prefix=label) as pool:
             # In a context of its own each: what the caller is inside of, its branches are inside of too.
             running = {
@@ -172,9 +177,17 @@ class Execution:
         return values.decode(self._room.journal.value(entry))
 
     def close(self, *, failure: ContextfulError | None = None) -> None:
-        """End the attempt: with success, or with `failure`, which leaves recorded steps to the next open."""
+        """End the attempt: with success, or with `failure`, which leaves recorded steps to the next open.
+
+        Once is enough. Behind the close of its engine nothing can be ended any more: the execution stays pending, and
+        `EngineClosed` says so where no failure does.
+        """
         if self.closed:
             return
+        if self._room.leases.leaving and failure is not None:
+            self.closed = True
+            return
+        self._require_open()
         self._room.callbacks.check_free(self._held.attempt.scope)
         self.closed = True
         if isinstance(failure, Waiting):
@@ -205,6 +218,12 @@ class Execution:
             self.close(failure=failure_of(raised))
         else:
             self.close(failure=Canceled("interrupted"))
+
+    def _require_open(self) -> None:
+        if self._room.leases.leaving:
+            raise EngineClosed
+        if self.closed:
+            raise ExecutionClosed(scope=self._held.attempt.scope, attempt=self.run_id)
 
     def _succeed(self) -> None:
         """End the execution, or, where a guard of it stands, only the attempt (rule G8 of the guard protocol)."""

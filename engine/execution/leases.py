@@ -64,6 +64,11 @@ class Leases:
                 return
         self._renew_if_due()
 
+    @property
+    def leaving(self) -> bool:
+        """Whether the engine is being closed, or is."""
+        return self._leaving
+
     def keep(self, attempt: Attempt, cancellation: Cancellation) -> int:
         """Put an attempt in the keeper's care; return the number it leaves with."""
         with self._lock:

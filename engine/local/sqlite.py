@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from engine.clock import Clock, SystemClock, pauses
-from engine.errors import Refused, StorageBusy, StorageUnusable
+from engine.errors import EngineClosed, Refused, StorageBusy, StorageUnusable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +32,7 @@ class SqliteDatabase:
         self.path = path
         self._clock = clock or SystemClock()
         self._turn = threading.Lock()
+        self._closed = False
         self._connection = self._connect()
         self._synced = True
 
@@ -54,6 +55,7 @@ class SqliteDatabase:
     def close(self) -> None:
         """Close the file; the last to close folds the log into it."""
         with self._turn:
+            self._closed = True
             self._connection.close()
 
     def _read(self, calls: tuple[Call, ...]) -> list[Rows]:
@@ -121,7 +123,9 @@ class SqliteDatabase:
             raise self._failure(failure) from failure
         return connection
 
-    def _failure(self, failure: Exception) -> StorageUnusable:
+    def _failure(self, failure: Exception) -> EngineClosed | StorageUnusable:
+        if self._closed:
+            return EngineClosed()
         return StorageUnusable(place=str(self.path), reason=str(failure))
 
 
