@@ -26,6 +26,7 @@ which make no cycles that end."""
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0, 1, 2, 75 or 130 (errors.exit_code)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    output.opened()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal of another encoding is shown escapes, not a traceback
             stream.reconfigure(errors="backslashreplace")
@@ -34,10 +35,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type] # None is how an import is ruled out
     try:
         code = _ran(arguments)
-        sys.stdout.flush()
-    except BrokenPipeError:  # the reader has seen enough, as `head` has
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        with output.written():
+            sys.stdout.flush()
+    except output.OutputUnwritable as lost:
+        output.abandoned()
+        return _refuse(output.refused(lost), {}, code=lost.exit_code, json=False)
     return code
 
 
@@ -45,7 +47,7 @@ def _ran(arguments: list[str]) -> int:
     json = _wants_json(arguments)
     try:
         return commands.run(arguments, os.environ)
-    except BrokenPipeError:
+    except output.OutputUnwritable:
         raise
     except Declined:
         return 1

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from engine.errors import Config, NamedError, named
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from engine.errors import ContextfulError
 
@@ -15,9 +19,45 @@ WIDEST_CELL: Final = 60
 """Characters of the widest cell of a printed table."""
 
 
+@named
+class OutputUnwritable(NamedError, Config):
+    """Standard output takes no more of the answer, as a file on a full disk."""
+
+    reason: str
+    says = "standard output cannot be written: {reason}"
+    remedy = "what the command did stands, its answer is not whole; make room and ask again"
+
+
+@contextmanager
+def written() -> Iterator[None]:
+    """Raise `OutputUnwritable` where standard output refuses what the block writes.
+
+    A reader that has seen enough, as `head` has, refuses nothing: the rest goes nowhere, the command ends as it would.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        abandoned()
+    except OSError as failure:
+        raise OutputUnwritable(reason=failure.strerror or str(failure)) from failure
+
+
+def opened() -> None:
+    """Give a stream that the caller closed a place to go: nothing else may get its number, and nobody reads it."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - open as long as we are
+
+
+def abandoned() -> None:
+    """Send to nowhere what standard output still holds, which nobody takes: Python would try it again as it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def document(value: Any) -> None:
-    """Print `value` as the one JSON document of the command."""
-    sys.stdout.write(json_text(value) + "\n")
+    """Print `value` as the one JSON document of the command. Raise `OutputUnwritable`."""
+    with written():
+        sys.stdout.write(json_text(value) + "\n")
 
 
 def json_text(value: Any) -> str:
@@ -31,14 +71,16 @@ def json_text(value: Any) -> str:
 
 
 def text(line: str = "") -> None:
-    """Print a line of the command's answer."""
-    sys.stdout.write(_printable(line) + "\n")
+    """Print a line of the command's answer. Raise `OutputUnwritable`."""
+    with written():
+        sys.stdout.write(_printable(line) + "\n")
 
 
 def say(line: str) -> None:
-    """Tell the reader something that is no part of the answer."""
-    sys.stderr.write(_printable(line) + "\n")
-    sys.stderr.flush()
+    """Tell the reader something that is no part of the answer; where nobody can be told, the work goes on."""
+    with suppress(OSError):
+        sys.stderr.write(_printable(line) + "\n")
+        sys.stderr.flush()
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

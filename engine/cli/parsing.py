@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import re
+import sys
 from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from functools import partial
@@ -23,6 +25,7 @@ _BOOLEANS: Final = {
     **dict.fromkeys(("1", "true", "t", "yes", "y", "on"), True),
     **dict.fromkeys(("0", "false", "f", "no", "n", "off", ""), False),
 }
+_UNDECODED: Final = re.compile(r"[\ud800-\udfff]")
 # Without a width it would ask the terminal for one at every option that is added, and import archivers to do so.
 _FORMATTER: Final = partial(argparse.HelpFormatter, width=80, max_help_position=30)
 
@@ -85,6 +88,10 @@ class Parameter:
 
     def read(self, text: str) -> Any:
         """What `text` stands for. Raise `Misuse`."""
+        if _UNDECODED.search(text):
+            raise Misuse(
+                f"{text!r} holds bytes that are no text in {sys.getfilesystemencoding()}, the shell's encoding"
+            )
         if isinstance(self.declared, Option) and (self.declared.parser or self.kind is int):
             return (self.declared.parser or self.declared.whole)(text)
         if self.kind is bool:

@@ -11,6 +11,8 @@ from engine.cli.parsing import Argument, Option
 from engine.clock import instant
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from engine.corpus.read import Answer, ReadFace
 
 
@@ -77,9 +79,7 @@ def _answer(answer: "Answer", form: Format) -> None:
         )
         return
     if form is Format.CSV:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(answer.columns)
-        writer.writerows([_csv(value) for value in row] for row in rows)
+        _delimited(answer.columns, ([_csv(value) for value in row] for row in rows))
     else:
         output.table(answer.columns, rows)
     if answer.truncated:
@@ -92,10 +92,9 @@ def _tables(face: "ReadFace", at: int | None, form: Format) -> None:
         output.document({"tables": [_described(info) for info in found]})
         return
     if form is Format.CSV:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(("table", "column", "type", "rows", "committed_at"))
-        writer.writerows([info.name, name, kind, info.rows, instant(info.committed_at)]
-                         for info in found for name, kind in info.columns)  # fmt: skip
+        _delimited(("table", "column", "type", "rows", "committed_at"),
+                   ([info.name, name, kind, info.rows, instant(info.committed_at)]
+                    for info in found for name, kind in info.columns))  # fmt: skip
         return
     for info in found:
         key = f", key {', '.join(info.primary_key)}" if info.primary_key else ""
@@ -115,6 +114,13 @@ def _described(info: Any) -> dict[str, Any]:
         "rows": info.rows,
         "committed_at": instant(info.committed_at),
     }
+
+
+def _delimited(headings: "Sequence[str]", rows: "Iterable[Sequence[Any]]") -> None:
+    with output.written():
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(headings)
+        writer.writerows(rows)
 
 
 def _csv(value: Any) -> Any:
