@@ -23,6 +23,19 @@ def refusing(path: Path) -> Iterator[None]:
         raise StorageUnusable(place=str(place), reason=refusal.strerror or str(refusal)) from refusal
 
 
+def create_synced(path: Path, content: bytes) -> None:
+    """Create `path` with `content` on the disk, or leave no file; its name is not on the disk yet."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    try:
+        write_content(descriptor, content)
+        sync_content(descriptor)
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(descriptor)
+
+
 def write_content(descriptor: int, content: bytes) -> None:
     """Write all of `content`, however little of it the disk takes at a time."""
     left = memoryview(content)

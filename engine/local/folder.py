@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from engine.clock import pauses
-from engine.local.disk import refusing, sync_content, sync_folder, write_content
+from engine.local.disk import create_synced, refusing, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -168,15 +168,7 @@ class FolderObjects:
         """A synced file outside every object's name."""
         self._settle_folder(self._incoming)
         path = self._incoming / secrets.token_hex(16)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-        try:
-            write_content(descriptor, content)
-            sync_content(descriptor)
-        except OSError:
-            path.unlink(missing_ok=True)
-            raise
-        finally:
-            os.close(descriptor)
+        create_synced(path, content)
         return path
 
     def _settle_folder(self, folder: Path) -> None:

@@ -8,7 +8,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from engine.errors import BlobMissing
-from engine.local.disk import refusing, sync_content, sync_folder, write_content
+from engine.local.disk import create_synced, refusing, sync_folder
 from engine.shapes import BlobRef
 
 if TYPE_CHECKING:
@@ -75,15 +75,7 @@ class TreeBlobs:
     def _write(self, path: Path, content: bytes) -> None:
         self._tree.settle(path.parent)
         incoming = path.parent / f".{secrets.token_hex(16)}"
-        descriptor = os.open(incoming, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-        try:
-            write_content(descriptor, content)
-            sync_content(descriptor)
-        except OSError:
-            incoming.unlink(missing_ok=True)
-            raise
-        finally:
-            os.close(descriptor)
+        create_synced(incoming, content)
         self._stamp(incoming)
         incoming.replace(path)
         sync_folder(path.parent)
