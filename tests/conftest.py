@@ -12,12 +12,13 @@ from tests.edges import edges, fresh_edge
 from tests.postgres import MISSING, REMEDY, binaries, leave_out, postgres
 from tests.scale import edge_scale
 from tests.stores import Store
+from tests.workshop import workshop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["database", "edges", "fresh_edge", "postgres", "postgres_database", "sqlite_database"]
+__all__ = ["database", "edges", "fresh_edge", "postgres", "postgres_database", "sqlite_database", "workshop"]
 
 ON_EDGE: Final = "cloudflare-d1"
 """The profile whose stores are on a local edge, every statement of theirs a request to it."""

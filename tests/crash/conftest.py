@@ -1,11 +1,7 @@
-"""One herd of children and one site for all crash tests, and a folder on a fast disk."""
+"""One herd of children and one site for all crash tests."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,15 +15,7 @@ from tests.crash.site import Site  # noqa: E402 - as above
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-
-@pytest.fixture(scope="session")
-def workshop() -> Iterator[Path]:
-    """A folder in memory where there is one: a kill asks nothing of a disk, and thousands of syncs cost minutes."""
-    memory = Path("/dev/shm")
-    folder = Path(tempfile.mkdtemp(prefix="contextful-", dir=memory if os.access(memory, os.W_OK) else None))
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
+    from pathlib import Path
 
 
 @pytest.fixture(scope="session")

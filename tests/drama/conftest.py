@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -28,15 +26,6 @@ if TYPE_CHECKING:
 BEHIND_MS: Final = HOUR_MS // 3
 """How far behind the machine a scene begins: a lease that lapses in it has lapsed by the Worker's clock as well, and a
 window still covers by both."""
-
-
-@pytest.fixture(scope="session")
-def workshop() -> Iterator[Path]:
-    """A folder in memory where there is one: a kill asks nothing of a disk."""
-    memory = Path("/dev/shm")
-    folder = Path(tempfile.mkdtemp(prefix="contextful-", dir=memory if os.access(memory, os.W_OK) else None))
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
@@ -15,6 +15,7 @@ from tests.conftest import LOCAL
 from tests.stores import LEASE, Died
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from engine.host import Engine
@@ -52,18 +53,27 @@ def parts(shop: Shop) -> list[str]:
     return list(shop.store.here.profile.objects.list("orders/parts/"))
 
 
+def before_its_marker(engine: Engine, act: Callable[[], None]) -> None:
+    """Let `act` happen where the process of `engine` has written its parts and creates its marker next."""
+    objects = engine.profile.objects
+    create = objects.create
+
+    def creating(name: str, content: bytes) -> bool:
+        if name.startswith("orders/commits/"):
+            act()
+        return create(name, content)
+
+    objects.create = creating  # type: ignore[method-assign]
+
+
 def dying_at_its_marker(shop: Shop, *, run_id: str = "dead") -> Engine:
     """A process that dies with its parts written and its marker not: what it staged and wrote stays."""
     elsewhere = shop.store.stalled()
-    objects = elsewhere.profile.objects
-    create = objects.create
 
-    def dying(name: str, content: bytes) -> bool:
-        if name.startswith("orders/commits/"):
-            raise Died
-        return create(name, content)
+    def die() -> NoReturn:
+        raise Died
 
-    objects.create = dying  # type: ignore[method-assign]
+    before_its_marker(elsewhere, die)
     with pytest.raises(Died):
         shop.fire(shop.table(), engine=elsewhere, run_id=run_id)
     shop.store.clock.advance(LEASE + 1)

@@ -11,7 +11,7 @@ from engine.errors import RateLimited
 from engine.shapes import Pull, RunStatus
 from engine.sweep import KEPT_MS, Leavings
 from tests.pipeline.conftest import day, orders
-from tests.pipeline.sweeping import LARGE, NOTHING, age, dying_at_its_marker, given_up, parts, swept
+from tests.pipeline.sweeping import LARGE, NOTHING, age, before_its_marker, dying_at_its_marker, given_up, parts, swept
 from tests.stores import LEASE
 
 if TYPE_CHECKING:
@@ -73,19 +73,15 @@ def test_a_waiting_attempt_keeps_what_it_recorded(shop: Shop) -> None:
 def test_a_process_stopped_before_its_marker_loses_nothing_it_could_still_publish(shop: Shop) -> None:
     """It has looked at its owner and creates its marker next; meanwhile its work was given up and days have passed."""
     stopped = shop.store.stalled()
-    objects = stopped.profile.objects
-    create = objects.create
     taken: list[Leavings] = []
 
-    def stopping(name: str, content: bytes) -> bool:
-        if name.startswith("orders/commits/"):
-            shop.store.clock.advance(LEASE + 1)
-            given_up(shop)
-            age(shop)
-            taken.append(swept(shop))
-        return create(name, content)
+    def meanwhile() -> None:
+        shop.store.clock.advance(LEASE + 1)
+        given_up(shop)
+        age(shop)
+        taken.append(swept(shop))
 
-    objects.create = stopping  # type: ignore[method-assign]
+    before_its_marker(stopped, meanwhile)
     shop.feed.serves(orders(1))
     shop.fire(shop.table(), engine=stopped, run_id="late")
 
@@ -98,19 +94,15 @@ def test_a_process_stopped_before_its_marker_loses_nothing_it_could_still_publis
 @pytest.mark.clause("run.journal.current-owner")
 def test_a_stopped_process_that_was_superseded_and_swept_lands_nothing(shop: Shop) -> None:
     stopped = shop.store.stalled()
-    objects = stopped.profile.objects
-    create = objects.create
     taken: list[Leavings] = []
 
-    def stopping(name: str, content: bytes) -> bool:
-        if name.startswith("orders/commits/"):
-            shop.store.clock.advance(LEASE + 1)
-            shop.run(run_id="taker")
-            age(shop)
-            taken.append(swept(shop))
-        return create(name, content)
+    def meanwhile() -> None:
+        shop.store.clock.advance(LEASE + 1)
+        shop.run(run_id="taker")
+        age(shop)
+        taken.append(swept(shop))
 
-    objects.create = stopping  # type: ignore[method-assign]
+    before_its_marker(stopped, meanwhile)
     shop.feed.serves(orders(1))
     (late,) = shop.fire(shop.table(), engine=stopped, run_id="late").runs
 
