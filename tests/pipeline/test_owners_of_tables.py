@@ -155,7 +155,7 @@ def test_a_crash_between_marker_and_catalog_replays_nothing_of_what_is_committed
     with monkeypatch.context() as patch:
         patch.setattr("engine.execution.held.Held.retire", die)
         with pytest.raises(Died):
-            shop.run(run_id="r")
+            shop.run(run_id="r", engine=shop.store.stalled())
     assert shop.owner() is not None
     shop.store.clock.advance(LEASE + 1)
     shop.feed.serves(orders(1), orders(2), orders(3))

@@ -59,7 +59,7 @@ def test_a_run_that_dies_between_record_and_stage_lands_what_was_recorded(shop: 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("engine.pipeline.stage.Stage._write", die)
         with pytest.raises(Died):
-            shop.run()
+            shop.run(engine=shop.store.stalled())
     shop.store.clock.advance(LEASE + 1)
 
     row = shop.run(engine=shop.store.engine())

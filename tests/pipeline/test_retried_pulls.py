@@ -140,7 +140,7 @@ def test_a_crash_mid_wait_leaves_the_rest_of_the_wait_and_of_the_budget(shop: Sh
     failing(shop, RateLimited("slow down", wait_ms=200_000), *(Transient("away") for _ in range(9)))
     shop.store.clock.interrupt(Died())
     with pytest.raises(Died):
-        shop.run()
+        shop.run(engine=shop.store.stalled())
     shop.store.clock.advance(LEASE + 1)
     shop.store.clock.waits.clear()
 

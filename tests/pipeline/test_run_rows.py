@@ -129,7 +129,7 @@ def test_a_run_that_dies_has_its_plan_row_until_it_is_reaped(shop: Shop) -> None
     shop.feed.serves(orders(1))
     shop.feed.failures = {0: Died()}
     with pytest.raises(Died):
-        shop.run(run_id="r")
+        shop.run(run_id="r", engine=shop.store.stalled())
     before = [phase for phase, _ in recorded(shop, "r")]
     shop.store.clock.advance(LEASE + 1)
 

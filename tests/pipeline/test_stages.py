@@ -138,7 +138,7 @@ def test_a_crash_leaves_its_staged_parts_and_the_next_fire_removes_them(shop: Sh
     shop.feed.serves(orders(1), orders(2))
     shop.feed.failures = {1: Died()}
     with pytest.raises(Died):
-        shop.fire(shop.table(), run_id="r")
+        shop.fire(shop.table(), run_id="r", engine=shop.store.stalled())
     assert shop.staged() == ["r/000000.arrow"]
     shop.store.clock.advance(LEASE + 1)
 
