@@ -19,6 +19,7 @@ from engine.execution.keeper import Keeper
 from engine.execution.leases import Leases
 from engine.execution.stopping import Stopping
 from engine.history import History
+from engine.ids import require_host_scope, require_run_id
 from engine.owners import Opened, Owner, Owners
 from engine.pipeline.checkpoints import Limits
 from engine.runs import RunRow, Runs
@@ -141,12 +142,16 @@ class Engine:
         the finished one's recorded values instead, which only an open with `once` keeps: say it at every open.
 
         Raise `ExecutionLive` while another attempt is alive, `ExecutionPinMismatch` when the pending execution was
-        opened under another plan or other pins, `EngineClosed` once the engine is closed.
+        opened under another plan or other pins, `EngineClosed` once the engine is closed, `HostScopeUnusable` and
+        `RunIdUnusable` for names that none can be.
         """
         self._require_open()
+        require_host_scope(scope)
+        run_id = self.chance.run_id() if run_id is None else run_id
+        require_run_id(run_id)
         owner_scope = f"host:{scope}"
         pinned = Pins(plan, identities=tuple(sorted((pins or {}).items())))
-        run = self.new_run(run_id or self.chance.run_id(), plan_ref=plan, host_scope=scope)
+        run = self.new_run(run_id, plan_ref=plan, host_scope=scope)
         while (finished := self._finished(owner_scope, pinned, once=once)) is None:
             opened = self._opened(owner_scope, pinned, run=run)
             if opened.owner.finished_at is None:

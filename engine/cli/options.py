@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from engine.cli.parsing import Argument, Misuse, Option
+from engine.ids import RUN_ID
 
-RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 _DURATION: Final = re.compile(r"(\d{1,12})(ms|s|m|h|d)", re.ASCII)
 _UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 

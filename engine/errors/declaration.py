@@ -90,6 +90,27 @@ class RunIdUsed(NamedError, Config):
 
 
 @named
+class RunIdUnusable(NamedError, Config):
+    """A run is named by what names no object."""
+
+    found: str
+    says = "the run id {found} is none: 1 to 128 letters, digits, '.', '_' or '-', the first a letter or digit"
+    remedy = "name it so, or leave it out to have one drawn"
+
+
+@named
+class HostScopeUnusable(NamedError, Config):
+    """A host scope is named by what people cannot read, tell apart or type again (run.own.host-scope)."""
+
+    found: str
+    says = (
+        "the scope {found} is none: 1 to 512 printable characters, the first a letter or digit, the last no space, "
+        "and not beginning with 'export:'"
+    )
+    remedy = "name the scope by the work it is for, such as 'score-42'"
+
+
+@named
 class RunUnknown(NamedError, Config):
     """No run of that id is recorded."""
 
