@@ -81,7 +81,7 @@ class History:
             if as_of is None or at <= as_of:
                 latest[run_id, phase] = max(latest.get((run_id, phase), (-1, "")), (at, name))
         newest = sorted(((name, phase, at) for (_, phase), (at, name) in latest.items()), key=lambda row: row[0])
-        return [Appended(_decoded(records[name]), Phase(phase), at) for name, phase, at in newest]
+        return [Appended(_decoded(records[name], name=name), Phase(phase), at) for name, phase, at in newest]
 
     def rows(self) -> Iterator[RunRow]:
         """Every recorded run as its latest row, by start."""
@@ -119,5 +119,10 @@ def _parsed(name: str) -> tuple[str, str, int]:
     return found["run_id"], found["phase"], int(found["at"])
 
 
-def _decoded(record: bytes) -> RunRow:
-    return RunRow.from_record(record.decode("utf-8", "surrogatepass"))
+def _decoded(record: bytes, *, name: str) -> RunRow:
+    try:
+        return RunRow.from_record(record.decode("utf-8", "surrogatepass"))
+    except (AttributeError, KeyError, TypeError, ValueError) as cause:
+        raise StorageUnusable(place=name, reason=f"it is no run row ({cause})").advising(
+            "bring it back from a copy of the corpus; without one remove it: the history of that run alone is gone"
+        ) from cause

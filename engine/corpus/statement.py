@@ -22,7 +22,7 @@ FUNCTIONS: Final = frozenset({"generate_series", "json_each", "json_tree", "rang
 """The table functions that touch neither files nor the session."""
 
 _MISSING_COLUMN: Final = re.compile(r'(?:Referenced column|does not have a column named) "([^"]+)"')
-_OF_A_PART: Final = re.compile(r'Parquet file|\.parquet"')
+_OF_A_PART: Final = re.compile(r"""Parquet file|\.parquet["']""")
 
 
 @dataclass(frozen=True, slots=True)

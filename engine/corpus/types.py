@@ -94,7 +94,7 @@ def folded_type(arrow: pa.DataType) -> str | None:
     for holds, logical in _FOLDS:
         if holds(arrow):
             return logical
-    raise ValueError(f"the Arrow type {arrow} has no column type; cast it in the source to {_ALLOWED}")
+    raise ValueError(f"the Arrow type {arrow}, which has no column type: cast it in the source to {_ALLOWED}")
 
 
 def _folded_decimal(precision: int, scale: int) -> str:
@@ -102,5 +102,7 @@ def _folded_decimal(precision: int, scale: int) -> str:
     if scale < 0:
         precision, scale = precision - scale, 0
     if scale > WIDEST_DIGITS:
-        raise ValueError(f"a decimal with {scale} digits behind the point has no column type; at most {WIDEST_DIGITS}")
+        raise ValueError(
+            f"a decimal with {scale} digits behind the point, which has no column type: at most {WIDEST_DIGITS}"
+        )
     return f"decimal({min(max(precision, scale), WIDEST_DIGITS)},{scale})"

@@ -44,6 +44,12 @@ class ContextfulError(Exception):
         other.args, other._message = (message,), message  # noqa: SLF001 - its own copy
         return other
 
+    def advising(self, remedy: str) -> Self:
+        """The same failure with another next step."""
+        other = copy(self)
+        other.remedy = remedy
+        return other
+
     def __str__(self) -> str:
         """The sentence, and the next step where there is one."""
         return f"{self.message}; {self.remedy}" if self.remedy else self.message

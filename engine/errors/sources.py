@@ -114,7 +114,9 @@ class StoreSchemaIncompatible(NamedError, SchemaIncompatible):
     found: str
     place: str
     says = "{table}.{column} is {standing} and cannot take {found} ({place})"
-    remedy = "declare columns.{column}.type in the manifest"
+    remedy = (
+        'mend the value in the source, or declare in columns.{column}.type what takes every value, such as "string"'
+    )
 
 
 @named

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 PATIENCE_S: Final = 60
 """How long a batch waits for the write lock of another process before it gives up."""
 
+_DAMAGED: Final = (
+    "bring it back from a backup (contextful storage restore); without one move it away, then contextful storage "
+    "initialize and contextful catalog rebuild: every row stays, the recorded work of unfinished runs is gone"
+)
+_SHUT: Final = "make it and its folder writable for whoever runs this, and run again"
 _BUSY: Final = frozenset({"SQLITE_BUSY", "SQLITE_BUSY_RECOVERY", "SQLITE_BUSY_SNAPSHOT", "SQLITE_LOCKED"})
 
 
@@ -126,7 +131,13 @@ class SqliteDatabase:
     def _failure(self, failure: Exception) -> EngineClosed | StorageUnusable:
         if self._closed:
             return EngineClosed()
-        return StorageUnusable(place=str(self.path), reason=str(failure))
+        unusable = StorageUnusable(place=str(self.path), reason=getattr(failure, "strerror", None) or str(failure))
+        name = getattr(failure, "sqlite_errorname", "")
+        if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+            return unusable.advising(_DAMAGED)
+        if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")) or isinstance(failure, PermissionError):
+            return unusable.advising(_SHUT)
+        return unusable
 
 
 def _filled(call: Call, now: int) -> dict[str, object]:

@@ -21,6 +21,10 @@ BODY: Final = "the body"
 MISSING: Final = object()
 """Stands for a path that the document does not have."""
 
+LONGEST_WAIT_MS: Final = 366 * 24 * 3600 * 1000
+"""The longest wait that is taken from a `Retry-After`: a year."""
+
+_DIGITS: Final = 12
 _BOM: Final = b"\xef\xbb\xbf"
 _JSON: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
 
@@ -60,18 +64,22 @@ def failure(
 
 
 def waits(retry_after: str | None, *, now: int) -> int | None:
-    """Milliseconds that a `Retry-After` of seconds or of an HTTP date asks for at `now`; None for any other text."""
+    """Milliseconds that a `Retry-After` of seconds or of an HTTP date asks for at `now`; None for any other text.
+
+    At most `LONGEST_WAIT_MS`: whoever names more has slipped, and the store has no room for such an instant.
+    """
     if retry_after is None:
         return None
     text = retry_after.strip()
     if text.isascii() and text.isdigit():
-        return int(text) * 1000
+        # The digits are counted first: Python reads no number of more than some thousand.
+        return min(int(text.lstrip("0")[:_DIGITS] or "0") * 1000, LONGEST_WAIT_MS)
     try:
         moment = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max(int(aware.timestamp() * 1000) - now, 0)
+    return min(max(int(aware.timestamp() * 1000) - now, 0), LONGEST_WAIT_MS)
 
 
 def decoder(columns: Mapping[str, Column]) -> msgspec.json.Decoder[Any]:

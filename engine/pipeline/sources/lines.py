@@ -27,7 +27,11 @@ BATCH_BYTES: Final = 8 << 20
 LONGEST_LINE: Final = 64 << 20
 """Bytes of the longest line read: past it a file is taken for one that has no lines."""
 
+MEND: Final = "mend the file, or have it written anew, and run again"
+"""What follows where a file is broken: nothing of the manifest would make it whole."""
+
 _BUFFER: Final = 1 << 18
+_COMPRESSED: Final = frozenset({".gz", ".zst"})
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -74,10 +78,14 @@ def lines(stream: IO[bytes], file: File) -> Iterator[tuple[int, str, int]]:
 
 def broken(file: File, number: int, *, found: str, expected: str, path: str = "the line") -> SourceShape:
     """What stands at line `number` is not what it should be."""
-    return SourceShape(place=f"{file.name} line {number}", path=path, found=found, expected=expected)
+    shape = SourceShape(place=f"{file.name} line {number}", path=path, found=found, expected=expected)
+    return shape.advising(MEND)
 
 
 def _opened(file: File) -> IO[bytes]:
+    if file.path.suffix in _COMPRESSED and not file.path.stat().st_size:
+        # Decompressors take no bytes for no content, but no compressor writes that: the file was cut off at its start.
+        raise EOFError("not a byte of it is there")
     if file.path.suffix == ".gz":
         return cast("IO[bytes]", gzip.open(file.path, "rb"))
     if file.path.suffix == ".zst":
@@ -105,4 +113,4 @@ def _unreadable(file: File, error: Exception) -> ContextfulError:
     if getattr(error, "errno", None):
         return Transient(f"{file.name} cannot be read: {reason}")
     return SourceShape(place=file.name, path="the file", found=f"broken or cut off data ({reason})",
-                       expected=f"a whole {file.path.suffix} file")  # fmt: skip
+                       expected=f"a whole {file.path.suffix} file").advising(MEND)  # fmt: skip

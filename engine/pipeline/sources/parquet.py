@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.errors import SourceShape
-from engine.pipeline.sources.lines import BATCH_BYTES, BATCH_ROWS, Batch, File, reading
+from engine.pipeline.sources.lines import BATCH_BYTES, BATCH_ROWS, MEND, Batch, File, reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ def batches(file: File, *, start: int) -> Iterator[Batch]:
             yield from _batches(pq.ParquetFile(stream), start)
         except pa.ArrowException as error:
             raise SourceShape(place=file.name, path="the file", found=f"broken data ({error})",
-                              expected="a Parquet file") from error  # fmt: skip
+                              expected="a Parquet file").advising(MEND) from error  # fmt: skip
 
 
 def _batches(parquet: pq.ParquetFile, start: int) -> Iterator[Batch]:

@@ -17,6 +17,6 @@ MODULES: Final = {
 }
 """The modules of this package whose text each connector's hash stands for."""
 
-HTTP: Final = Connector(id="http", version="1", hash="3d178499baf4143fe0873554549d174adf50db7d088d6c5aedd7400c1e70f361")
+HTTP: Final = Connector(id="http", version="1", hash="89ae6f3c1ce78c46289a5c06e1a8ee49cba0b248ff58c41232f21f8c09549a14")
 SQL: Final = Connector(id="sql", version="1", hash="a5ddacd8b43bf1eec6b51745105ac26b9af151af0863fe6c6e99cb08afd57916")
-FILE: Final = Connector(id="file", version="1", hash="f0677ab0e388c647883d4d70353d169a3667c7a87ae2c3d5a683c5ee2e4dc077")
+FILE: Final = Connector(id="file", version="1", hash="5aee37b2f17221e35a9c784bde6d6498b596e9be102896a5acc7010f72112d83")

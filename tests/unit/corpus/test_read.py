@@ -193,7 +193,9 @@ def test_a_part_that_is_gone_is_a_failure_of_the_store(corpus: Any, gone: int) -
         corpus.rows()
 
 
-@pytest.mark.parametrize("damaged", [slice(-6, -5), slice(-400, -8)], ids=["length", "footer"])
+@pytest.mark.parametrize(
+    "damaged", [slice(-6, -5), slice(-400, -8), slice(-4, None)], ids=["length", "footer", "magic"]
+)
 def test_damaged_bytes_are_a_failure_of_the_store_and_not_of_the_statement(corpus: Any, damaged: slice) -> None:
     name = corpus.land("r-1", [{"id": 1, "v": "a"}]).parts[0].name
     content = bytearray(corpus.objects.get(name))

@@ -11,10 +11,10 @@ import pytest
 from engine import folds
 from engine.clock import instant
 from engine.corpus.read import ReadFace
-from engine.errors import ReadRefused
+from engine.errors import ReadRefused, StorageUnusable
 from engine.history import History
 from engine.inputs import InputBounds
-from engine.runs import RunRow
+from engine.runs import RunRow, Runs
 from engine.shapes import Phase, RunStatus
 from tests.clocks import START
 
@@ -111,3 +111,15 @@ def test_a_row_says_which_of_its_runs_two_it_is(status: RunStatus) -> None:
     phase = Phase.COMMIT if status.terminal else Phase.PLAN
     assert row.phase == recorded["phase"] == row.projection()["phase"] == phase
     assert RunRow.from_record(row.record) == row
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"run_id": "r"}', b"\xff"])
+def test_a_row_that_is_none_is_named_with_its_object_and_no_defect(store: Store, damage: bytes) -> None:
+    append(store, RunRow("r", RunStatus.SUCCESS, START), at=START)
+    objects = store.here.profile.objects
+    (name,) = objects.list("_runs/")
+    objects.delete([name])
+    objects.create(name, damage)
+
+    with pytest.raises(StorageUnusable, match=f"{name}: it is no run row .* remove it"):
+        History(objects).rebuild(Runs(store.here.profile.database))

@@ -98,11 +98,19 @@ def test_a_compressed_file_that_is_cut_off_is_named_and_never_taken_for_a_shorte
         folder.rows("*")
 
 
+@pytest.mark.parametrize("name", ["a.csv.gz", "a.jsonl.zst", "a.parquet.gz"])
+def test_a_compressed_file_cut_off_at_its_start_is_not_taken_for_an_empty_one(folder: Folder, name: str) -> None:
+    (folder.path / name).write_bytes(b"")
+
+    with pytest.raises(SourceShape, match=rf"{name}: at 'the file' stood broken or cut off data \(not a byte"):
+        folder.rows(name)
+
+
 @pytest.mark.parametrize("name", ["a.csv.gz", "a.jsonl.zst", "a.parquet"])
 def test_a_file_that_is_not_what_its_suffix_says_is_named(folder: Folder, name: str) -> None:
     (folder.path / name).write_bytes(b"id,name\n1,a\n" * 10)
 
-    with pytest.raises(SourceShape, match=name):
+    with pytest.raises(SourceShape, match=rf"{name}.*; mend the file, or have it written anew"):
         folder.rows(name)
 
 

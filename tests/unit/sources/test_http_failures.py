@@ -21,7 +21,7 @@ from engine.errors import (
 from engine.pipeline.declaration import Paginate
 from engine.pipeline.source import Ask
 from engine.pipeline.sources import fetching
-from engine.pipeline.sources.answers import failure, waits
+from engine.pipeline.sources.answers import LONGEST_WAIT_MS, failure, waits
 from engine.pipeline.sources.http import HttpPages
 from engine.shapes import FailureTag
 
@@ -71,7 +71,8 @@ def test_a_refusal_quotes_what_the_server_said(site: Site, reader: Reader) -> No
     [
         ("0", 0), ("7", 7_000), (" 120 ", 120_000), ("Sun, 29 Nov 2026 12:00:30 GMT", 30_000),
         ("Sun, 29 Nov 2026 11:00:00 GMT", 0), ("soon", None), ("-1", None), ("1.5", None), ("", None), ("²", None),
-        (None, None),
+        ("99999999999999999999", LONGEST_WAIT_MS), ("9" * 9000, LONGEST_WAIT_MS), ("0" * 9000 + "7", 7_000),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", LONGEST_WAIT_MS), ("Fri, 31 Dec 99999 23:59:59 GMT", None), (None, None),
     ],
 )  # fmt: skip
 def test_retry_after_is_seconds_or_a_date(text: str | None, wait: int | None) -> None:
