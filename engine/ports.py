@@ -213,6 +213,12 @@ class Admission(Protocol):
     def settlement(self, guard: Guard, given: Evidence, value: bytes | None) -> Sequence[Call]:
         """Settle the entry by an operator's evidence: the statements that join the batch releasing the guard."""
 
+    def supplying(self, guard: Guard, given: Evidence, value: bytes) -> Sequence[Call]:
+        """Record the value of an entry that the receipt `given` settled: the statements that join its audit row.
+
+        Where guards and journal share a database they refuse a step that awaits its value no more.
+        """
+
     def awaits_value(self, guard: Guard, given: Evidence) -> bool:
         """Whether the receipt `given` settled the entry, it has no value yet and no callback is out for it."""
 

@@ -19,7 +19,7 @@ from engine.errors import (
     GuardValueUnsealed,
     OperatorProjectElsewhere,
 )
-from engine.guards.desk import audit, by_hand, decision, met, outcome, settlement
+from engine.guards.desk import audit, by_hand, decision, met, outcome, settlement, suppliable
 from engine.guards.evidence import Proof
 from engine.guards.evidence import evidence as read
 from engine.guards.guard import Guard
@@ -145,9 +145,8 @@ def _supplying(found: Looked, asked: Reconcile) -> Plan:
     if settled.recorded:
         raise GuardStepRecorded(token=asked.token, found="it is recorded already")
     guard = settled.guard
-    entry = {"execution_id": guard.execution_id, "step": guard.step, "input": guard.input}
     calls = (
-        call("require_suppliable", **entry, scope=guard.scope, receipt=given.text),
+        suppliable(guard, given),
         audit(guard, given, operator=asked.operator),
         settlement(guard, given, _placed(asked.value)),
     )

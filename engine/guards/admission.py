@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from engine.errors import ExecutionSuperseded, Refused, StorageBindingUnavailable
 from engine.guards.asked import Admitted
-from engine.guards.desk import settlement
+from engine.guards.desk import settlement, suppliable
 from engine.guards.refusals import blocking, refused
 from engine.guards.rules import Mark
 from engine.guards.store import Guards
@@ -93,6 +93,10 @@ class SqlAdmission:
     def settlement(self, guard: Guard, given: Evidence, value: bytes | None) -> Sequence[Call]:
         """The statement that settles the entry, for the batch that releases the guard by hand."""
         return (settlement(guard, given, None if value is None else self._journal.place(value)),)
+
+    def supplying(self, guard: Guard, given: Evidence, value: bytes) -> Sequence[Call]:
+        """The statements that record a receipt's value, for the batch that appends its audit row."""
+        return (suppliable(guard, given), *self.settlement(guard, given, value))
 
     def awaits_value(self, guard: Guard, given: Evidence) -> bool:
         """Whether the receipt settled the entry, it has no value yet and no callback is out for it."""

@@ -92,8 +92,13 @@ class Desk:
         guard = Guard.of(found.guard)
         if not self._admission.awaits_value(guard, given):
             raise ExecutionGuardUnknown(token=token)
-        calls = (audit(guard, given, operator=operator), *self._admission.settlement(guard, given, value))
-        self._db.run(*calls)
+        recording = self._admission.supplying(guard, given, value)
+        try:
+            self._db.run(*recording, audit(guard, given, operator=operator))
+        except Refused as refusal:
+            if "superseded" not in refusal.constraint:
+                raise
+            raise ExecutionGuardUnknown(token=token) from refusal
 
     def _release(self, decided: Reconciled, *, operator: str, value: bytes | None) -> None:
         guard, given = decided.standing.guard, decided.evidence
@@ -176,6 +181,12 @@ def audit(guard: Guard, given: Evidence, *, operator: str) -> Call:
         input=guard.input,
         record=canonical_json(guard.record),
     )
+
+
+def suppliable(guard: Guard, given: Evidence) -> Call:
+    """The statement that refuses a value for a step which awaits that of the receipt no more."""
+    entry = {"execution_id": guard.execution_id, "step": guard.step, "input": guard.input}
+    return call("require_suppliable", **entry, scope=guard.scope, receipt=given.text)
 
 
 def settlement(guard: Guard, given: Evidence, placed: dict[str, Any] | None) -> Call:

@@ -96,6 +96,10 @@ class TreeAdmission:
                 self._journal.put(replace(entry, claim=None, receipt=receipt))
         return ()
 
+    def supplying(self, guard: Guard, given: Evidence, value: bytes) -> Sequence[Call]:
+        """Record the value in the entry's file now."""
+        return self.settlement(guard, given, value)
+
     def awaits_value(self, guard: Guard, given: Evidence) -> bool:
         """Whether the receipt settled the entry, it has no value yet and no callback is out for it."""
         return awaits_value(self._journal, self._db, guard, given)
