@@ -50,6 +50,10 @@ def evidence(text: str, *, token: str) -> Evidence:
         return Evidence(text, match["key"], Proof.REPLAY)
     if match["id"] == ABSENT:
         return Evidence(text, match["receipted"], Proof.ABSENCE)
+    if match["id"].casefold() == ABSENT:
+        # It would settle for good what the destination never saw.
+        found = f"{match['id']!r} is no receipt's id: for a key the destination never saw it is receipt:KEY:{ABSENT}"
+        raise ExecutionGuardEvidenceMismatch(token=token, found=found)
     return Evidence(text, match["receipted"], Proof.RECEIPT, match["id"])
 
 

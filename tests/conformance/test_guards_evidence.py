@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,10 +12,12 @@ from engine.errors import (
     ExecutionGuardEvidenceMismatch,
     ExecutionGuardUnknown,
 )
-from engine.shapes import INLINE_LIMIT
+from engine.guards.desk import Desk
+from engine.shapes import INLINE_LIMIT, EntryKey
 from tests.guarded import (
     HOUR,
     again,
+    asked,
     desk,
     died_sending,
     engine_for,
@@ -28,11 +31,14 @@ from tests.guarded import (
 from tests.stores import LEASE, Effect, Store
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from engine.guards.guard import Guard
+    from engine.ports import Call, Database, Rows
 
 UNKNOWN_FORMS = (
     *("", "{key}", "receipt:{key}", "receipt:{key}:", "receipt:{key}: ", "receipt::ch_1", "Receipt:{key}:1"),
-    *("idempotency:{key}:x", "idempotency:{key}\n", "absent:{key}"),
+    *("idempotency:{key}:x", "idempotency:{key}\n", "absent:{key}", "receipt:{key}:Absent", "receipt:{key}:ABSENT"),
 )
 
 
@@ -165,6 +171,49 @@ def test_a_value_is_taken_later_only_for_the_receipt_that_settled_an_unrecorded_
         )
 
     assert (store.entries(dead.execution.execution_id), desk(store).audits()) == before
+
+
+@dataclass
+class Overtaken:
+    """A store where something happens just before the next audit row is written."""
+
+    real: Database
+    first: Callable[[], object]
+
+    def run(self, *calls: Call) -> list[Rows]:
+        if "audit_guard" in [each.statement.name for each in calls]:
+            self.first()
+        return self.real.run(*calls)
+
+    def now(self) -> int:
+        return self.real.now()
+
+
+@pytest.mark.clause("run.callback-guard.evidence")
+@pytest.mark.parametrize("blank", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("what", ["given by another", "sent again"])
+def test_a_value_that_is_overtaken_is_not_recorded_and_not_said_to_be(store: Store, what: str) -> None:
+    dead = left_sending(store)
+    reconcile(store, dead.guard, receipt(dead.guard))
+    profile = store.here.profile
+
+    def overtakes() -> None:
+        if what == "sent again":
+            engine = engine_for(store)
+            key = EntryKey(dead.guard.execution_id, dead.guard.step, dead.guard.input)
+            profile.admission.admit(replace(asked(engine, store.open(engine=engine)._held), key=key))
+        else:
+            supply(desk(store), "first")
+
+    def supply(at: Desk, value: str) -> None:
+        at.supply(dead.guard.token, evidence=receipt(dead.guard), operator="ops", value=recorded_bytes(value))
+
+    with pytest.raises(ExecutionGuardUnknown):
+        supply(Desk(Overtaken(profile.database, overtakes), profile.admission), "second")
+
+    (entry,) = store.entries(dead.execution.execution_id)
+    assert entry.value == (None if what == "sent again" else recorded_bytes("first"))
+    assert len(desk(store).audits()) == (1 if what == "sent again" else 2)
 
 
 @pytest.mark.clause("run.callback-guard.evidence")
