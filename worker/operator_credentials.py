@@ -85,11 +85,11 @@ async def _team_key(pinned: Team, key_id: str, *, now: int) -> dict[str, Any] | 
     kept = _certs.setdefault(pinned.url, Certs())
     if kept.due(key_id, now=now):
         try:
-            kept.keys = await _page(pinned.url + CERTS)
+            kept.read(await _page(pinned.url + CERTS), now=now)
         except (JsException, OSError, ValueError, KeyError, TypeError) as problem:
-            if key_id not in kept.keys:
-                raise OperatorEndpointUnreachable(endpoint=pinned.url, found=str(problem)[:200]) from None
-        kept.read_at = now
+            kept.failed(str(problem)[:200], now=now)
+    if key_id not in kept.keys and kept.problem is not None:
+        raise OperatorEndpointUnreachable(endpoint=pinned.url, found=kept.problem)
     return kept.keys.get(key_id)
 
 

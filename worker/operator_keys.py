@@ -21,6 +21,9 @@ FRESH_MS: Final = 3_600_000
 AGAIN_MS: Final = 60_000
 """How soon they are read again, at the earliest, for a key that is not among them."""
 
+FAILED_MS: Final = 5_000
+"""How soon they are read again, at the earliest, where they could not be."""
+
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -34,16 +37,30 @@ class Team:
 
 @dataclass(slots=True)
 class Certs:
-    """A team's keys by their names, as they were read at the instant `read_at`."""
+    """A team's keys by their names; they were read at the instant `read_at`, or could not be for the `problem`."""
 
     keys: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     read_at: int | None = None
+    problem: str | None = None
 
     def due(self, key_id: str, *, now: int) -> bool:
-        """Whether to read them (again) before `key_id` is looked for. A flood of unknown names is no reason to."""
+        """Whether to read them (again) before `key_id` is looked for.
+
+        A flood of unknown names is no reason to, and neither is one that comes while the team's page is away.
+        """
         if self.read_at is None:
             return True
+        if self.problem is not None:
+            return now - self.read_at >= FAILED_MS
         return now - self.read_at >= (FRESH_MS if key_id in self.keys else AGAIN_MS)
+
+    def read(self, keys: Mapping[str, dict[str, Any]], *, now: int) -> None:
+        """Take what the page told."""
+        self.keys, self.read_at, self.problem = keys, now, None
+
+    def failed(self, problem: str, *, now: int) -> None:
+        """Keep the keys that are known, and why there are no newer ones."""
+        self.read_at, self.problem = now, problem
 
 
 def own_keys(text: str) -> dict[str, bytes]:

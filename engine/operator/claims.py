@@ -119,7 +119,10 @@ def _require_current(claims: dict[str, Any], *, now_s: int) -> tuple[int, int]:
         raise NotProven(Reason.MALFORMED, "it does not say when it was issued")
     if now_s >= expires:
         raise NotProven(Reason.EXPIRED, f"it ended {now_s - expires} s ago by the Worker's clock")
-    begins = max(issued, _second(claims, "nbf") or 0)
+    not_before = _second(claims, "nbf") if "nbf" in claims else issued
+    if not_before is None:
+        raise NotProven(Reason.MALFORMED, "it does not say in whole seconds from when on it is good")
+    begins = max(issued, not_before)
     if begins > now_s + SKEW_S:
         raise NotProven(Reason.EARLY, f"it begins {begins - now_s} s from now by the Worker's clock")
     return issued, expires

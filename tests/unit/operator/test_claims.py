@@ -120,6 +120,8 @@ def test_a_token_is_good_no_second_longer(now_s: int, reason: Reason):
         ({"exp": -1}, Reason.ENDLESS),
         ({"iat": "now"}, Reason.MALFORMED),
         ({"nbf": NOW + SKEW_S + 1}, Reason.EARLY),
+        ({"nbf": NOW + SKEW_S + 1.5}, Reason.MALFORMED),
+        ({"nbf": "later"}, Reason.MALFORMED),
         ({"exp": NOW + LONGEST_S + 1}, Reason.LIFETIME),
         ({"sub": ""}, Reason.MALFORMED),
         ({"sub": 7}, Reason.MALFORMED),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from d1.guards.refusals import KEPT_DAYS, Tally
-from worker.operator_keys import AGAIN_MS, FRESH_MS, Certs, own_keys, published, team
+from worker.operator_keys import AGAIN_MS, FAILED_MS, FRESH_MS, Certs, own_keys, published, team
 
 MINUTE = 60_000
 NOW = 30_000_000 * MINUTE
@@ -88,6 +88,21 @@ def test_a_teams_page_is_read_hourly_and_for_an_unknown_key_once_a_minute():
     assert certs.due("known", now=NOW + FRESH_MS)
     assert not certs.due("new", now=NOW + AGAIN_MS - 1)
     assert certs.due("new", now=NOW + AGAIN_MS)
+
+
+def test_a_teams_page_that_is_away_is_asked_for_every_few_seconds_whatever_comes():
+    certs = Certs()
+
+    certs.failed("the page is away", now=NOW)
+
+    for key in ("known", "new"):
+        assert not certs.due(key, now=NOW + FAILED_MS - 1)
+        assert certs.due(key, now=NOW + FAILED_MS)
+    certs.read({"known": {}}, now=NOW + FAILED_MS)
+    assert certs.problem is None
+    certs.failed("away again", now=NOW + FRESH_MS)
+    assert certs.keys == {"known": {}}
+    assert certs.due("known", now=NOW + FRESH_MS + FAILED_MS)
 
 
 def test_of_a_teams_page_the_rsa_keys_are_taken():
