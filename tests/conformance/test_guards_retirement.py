@@ -46,6 +46,10 @@ OWNER_MOVES = {
     "taken over": "UPDATE owners SET attempt = 'r-other', holder = 'h-other' WHERE scope = 'job:score'",
     "handed to another attempt": "UPDATE owners SET attempt = 'r-other' WHERE scope = 'job:score'",
     "handed to another holder": "UPDATE owners SET holder = 'h-other' WHERE scope = 'job:score'",
+    "handed to another attempt, held by nobody": (
+        "UPDATE owners SET attempt = 'r-other', holder = NULL WHERE scope = 'job:score'"
+    ),
+    "left to its holder without an attempt": "UPDATE owners SET attempt = NULL WHERE scope = 'job:score'",
     "made another execution's": "UPDATE owners SET execution_id = 'x-other' WHERE scope = 'job:score'",
     "renamed": "UPDATE owners SET scope = 'job:elsewhere' WHERE scope = 'job:score'",
     "finished": "UPDATE owners SET finished_at = 1 WHERE scope = 'job:score'",

@@ -196,7 +196,7 @@ def test_past_the_window_the_way_on_is_a_forced_rewind(store: Store) -> None:
 
 @pytest.mark.clause("run.callback-guard.window")
 def test_an_unanswered_call_whose_window_ends_while_it_is_out_keeps_its_guard(store: Store) -> None:
-    execution = opened(store, window=LEASE)
+    execution = store.open(engine=engine_for(store, window=LEASE, stalls=True))
 
     def away() -> None:
         store.clock.advance(LEASE)
