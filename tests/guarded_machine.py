@@ -8,7 +8,7 @@ time, so a failure replays.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import strategies as st
@@ -22,8 +22,6 @@ from hypothesis.stateful import (
 
 from engine.errors import (
     ContextfulError,
-    EffectSettled,
-    EffectUnsettled,
     ExecutionGuardEvidenceMismatch,
     ExecutionGuardHeld,
     ExecutionLive,
@@ -33,10 +31,9 @@ from engine.errors import (
 )
 from engine.guards.guard import Guard, Standing
 from engine.guards.rules import Window
-from engine.rewind import rewind
 from tests.clocks import SettableClock
-from tests.guarded import HOUR, desk, receipt, recorded_bytes, replayable, standing
-from tests.guarded_world import STUCK, TIMES, How, Life, Out, World, truths
+from tests.guarded import desk, receipt, recorded_bytes, replayable, standing
+from tests.guarded_world import STARTS, STUCK, TIMES, How, Life, Met, Out, World, truths, unstick
 from tests.stores import LEASE, Store
 
 if TYPE_CHECKING:
@@ -44,7 +41,6 @@ if TYPE_CHECKING:
 
 
 SCOPES = ("first", "second")
-WINDOWS = (None, 60_000, HOUR)
 ENGINES = 3
 
 
@@ -53,17 +49,18 @@ class Machine(RuleBasedStateMachine):
 
     new_store: Callable[[SettableClock], Store]
 
-    @initialize(window=st.sampled_from(WINDOWS))
-    def begin(self, window: int | None) -> None:
+    @initialize(start=st.sampled_from(STARTS))
+    def begin(self, start: tuple[int | None, Met]) -> None:
+        window, met = start
         self.clock = SettableClock()
         self.store = type(self).new_store(self.clock)
         self.world = World(self.clock.now, window)
         self.lives = [Life(self.store, self.world)]
         self.buried: list[Life] = []
         self.seen: dict[str, Guard] = {}
-        self.last: dict[str, Standing] = {}
         self.returned: set[str] = set()
         self.replayed: set[str] = set()
+        self._meet(met, SCOPES[0])
 
     @property
     def alive(self) -> list[Life]:
@@ -94,15 +91,7 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self._out())
     @rule(data=st.data(), how=st.sampled_from(How))
     def goes_on(self, data: st.DataObject, how: How) -> None:
-        life, scope = data.draw(st.sampled_from(self._out()))
-        out = life.out.pop(scope)
-        tokens = [each.guard.token for each in standing(self.store) if each.guard.attempt == out.execution.run_id]
-        out.go_on(how)
-        if out.died:
-            life.die()
-            return
-        self.returned.update(tokens)
-        self._after(life, scope, out)
+        self._go_on(*data.draw(st.sampled_from(self._out())), how)
 
     @precondition(lambda self: self._idle())
     @rule(data=st.data(), well=st.booleans())
@@ -127,9 +116,12 @@ class Machine(RuleBasedStateMachine):
         life.reap()
         self._bury(life)
 
-    @rule(milliseconds=st.sampled_from(TIMES))
-    def time_passes(self, milliseconds: int) -> None:
+    @rule(milliseconds=st.sampled_from(TIMES), renewing=st.booleans())
+    def time_passes(self, milliseconds: int, renewing: bool) -> None:
+        """Engines stall meanwhile, or keep what they have."""
         self.clock.advance(milliseconds)
+        for life in self.alive if renewing else ():
+            life.renew()
 
     # What an operator does.
 
@@ -165,6 +157,7 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def nothing_was_executed_twice(self) -> None:
         assert [key for key, instants in self.world.executed.items() if len(instants) > 1] == []
+        assert self.world.late == []
 
     @invariant()
     def what_is_recorded_was_executed(self) -> None:
@@ -202,6 +195,9 @@ class Machine(RuleBasedStateMachine):
         if not hasattr(self, "store"):
             return
         try:
+            for life, scope in self._out():  # whatever still stands still would send after all
+                self._go_on(life, scope, How.RETURNS)
+            self.nothing_was_executed_twice()
             for life in self.alive:
                 life.die()
             for life in [life for life in self.lives if not life.reaped]:
@@ -233,6 +229,30 @@ class Machine(RuleBasedStateMachine):
         assert all(before[token].ways.replay for token in gone)
         self.replayed |= gone
         return True
+
+    def _meet(self, met: Met, scope: str) -> None:
+        """Bring about what the walk begins with, as far as the window lets it."""
+        if met is Met.NOTHING:
+            return
+        (life,) = self.lives
+        self._open(life, scope)
+        life.send(scope)
+        self._go_on(life, scope, How.LOST_AFTER)
+        if met in {Met.AGAIN, Met.LATE} and self._open(life, scope):
+            life.send(scope)
+        if met in {Met.FORGOTTEN, Met.LATE}:
+            self.clock.advance(self.world.window or 0)
+            life.renew()
+
+    def _go_on(self, life: Life, scope: str, how: How) -> None:
+        out = life.out.pop(scope)
+        tokens = [each.guard.token for each in standing(self.store) if each.guard.attempt == out.execution.run_id]
+        out.go_on(how)
+        if out.died:
+            life.die()
+            return
+        self.returned.update(tokens)
+        self._after(life, scope, out)
 
     def _after(self, life: Life, scope: str, out: Out) -> None:
         """What a program does when its step has ended: it goes on, or leaves its block by what was raised."""
@@ -275,14 +295,5 @@ class Machine(RuleBasedStateMachine):
                 return
             assert isinstance(out.raised, STUCK), repr(out.raised)
             life.open[scope].close(failure=out.raised)
-            self._unstick(out.raised)
+            unstick(self.store, out.raised)
         raise AssertionError(f"{scope} finds no end")
-
-    def _unstick(self, raised: Any) -> None:
-        if isinstance(raised, EffectSettled):
-            key = raised.receipt.split(":")[1]
-            desk(self.store).supply(
-                raised.token, evidence=raised.receipt, operator="ops", value=recorded_bytes(World.answer(key))
-            )
-        elif isinstance(raised, EffectUnsettled):
-            rewind(self.store.here, raised.execution_id, reason="start over", force=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -9,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from engine.errors import EffectSettled, EffectUnsettled, Permanent, Transient
 from engine.guards.rules import Window
+from engine.rewind import rewind
 from engine.sql import call as sql
-from tests.guarded import HOUR, ONCE, engine_for, receipt, recorded_bytes, replayable
+from tests.guarded import HOUR, ONCE, desk, engine_for, receipt, recorded_bytes, replayable
 from tests.stores import Died
 
 if TYPE_CHECKING:
@@ -37,13 +39,34 @@ class How(StrEnum):
     DIES_AFTER = "the engine dies after the destination acted"
 
 
+class Met(StrEnum):
+    """What a walk begins with: mostly what few walks of its length would come to."""
+
+    NOTHING = "nothing has been sent"
+    IN_DOUBT = "a call was lost after the destination acted"
+    FORGOTTEN = "so it was, and the window has passed"
+    AGAIN = "so it was, and it is on its way once more"
+    LATE = "so it is, and the window passes while the engine keeps its lease"
+
+
+STARTS: Final = [
+    *[(None, Met.NOTHING), (None, Met.IN_DOUBT)],
+    *itertools.product((60_000, HOUR), [*Met, Met.LATE, Met.LATE]),
+]
+"""What walks begin with: the destination's window, and what has happened."""
+
+
 @dataclass
 class World:
-    """A destination that knows a key for `window` milliseconds from its first request, and what it executed when."""
+    """A destination that knows a key for `window` milliseconds from its first request, and what it executed when.
+
+    `late` are the keys of requests that left for what it had executed and no longer knew.
+    """
 
     now: Callable[[], int]
     window: int | None
     executed: dict[str, list[int]] = field(default_factory=dict)
+    late: list[str] = field(default_factory=list)
     _known: dict[str, int] = field(default_factory=dict)
 
     def act(self, key: str) -> str:
@@ -56,6 +79,11 @@ class World:
         elif not executed:
             executed.append(self.now())
         return self.answer(key)
+
+    def meets(self, key: str) -> None:
+        """A request leaves, whatever becomes of it on its way."""
+        if self.executed.get(key) and (self.window is None or self.now() >= self._known[key] + self.window):
+            self.late.append(key)
 
     @staticmethod
     def answer(key: str) -> str:
@@ -114,6 +142,7 @@ class Out:
         if self._how is How.DIES_BEFORE:
             raise Died
         call.check()
+        self.world.meets(self.key)
         if self._how is How.REFUSED:
             raise Permanent("no such customer")
         if self._how is How.LOST_BEFORE:
@@ -183,3 +212,13 @@ STUCK: Final = (EffectSettled, EffectUnsettled)
 """What only an operator moves on from."""
 
 TIMES: Final = (1, 9_000, 20_000, 31_000, HOUR // 2, HOUR, 2 * HOUR)
+
+
+def unstick(store: Store, raised: BaseException) -> None:
+    """Do what the operator is told to who meets `raised`."""
+    if isinstance(raised, EffectSettled):
+        key = raised.receipt.split(":")[1]
+        value = recorded_bytes(World.answer(key))
+        desk(store).supply(raised.token, evidence=raised.receipt, operator="ops", value=value)
+    elif isinstance(raised, EffectUnsettled):
+        rewind(store.here, raised.execution_id, reason="start over", force=True)

@@ -8,8 +8,13 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from engine import sql
+from engine.execution.cover import Cover
+from engine.sql import statement
 from tests.conftest import ON_EDGE
 from tests.guarded_machine import Machine
+from tests.model.guards_mutations import leased
+from tests.model.replay import without
 from tests.scale import edge_scale, scale
 from tests.stores import Store
 
@@ -22,7 +27,12 @@ if TYPE_CHECKING:
 
 
 def explore(
-    new_store: Callable[[SettableClock], Store], *, examples: int, steps: int, phases: tuple[Phase, ...] = tuple(Phase)
+    new_store: Callable[[SettableClock], Store],
+    *,
+    examples: int,
+    steps: int,
+    phases: tuple[Phase, ...] = tuple(Phase),
+    derandomize: bool = False,
 ) -> None:
     machine: type[Machine] = type("Ground", (Machine,), {"new_store": staticmethod(new_store)})
     run_state_machine_as_test(
@@ -33,6 +43,7 @@ def explore(
             deadline=None,
             print_blob=True,
             phases=phases,
+            derandomize=derandomize,
             suppress_health_check=list(HealthCheck),
         ),
     )
@@ -52,6 +63,24 @@ def test_over_files_nothing_is_sent_twice_and_nothing_is_stuck(profile: str, num
         return Store(profile, numbered(), clock, dict).initialized()
 
     explore(new_store, examples=scale(short=12, full=200), steps=scale(short=25, full=40))
+
+
+@pytest.mark.clause("run.callback-guard.window")
+@pytest.mark.parametrize("rule", ["G2", "G3"])
+def test_a_rule_that_is_switched_off_is_found_out(
+    rule: str, numbered: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if rule == "G2":
+        doubted = without("j.doubts > 0 OR ")(statement("refuse_inadmissible"))
+        monkeypatch.setitem(sql._statements(), "refuse_inadmissible", doubted)
+    else:
+        monkeypatch.setattr(Cover, "check", leased)
+
+    def new_store(clock: SettableClock) -> Store:
+        return Store("sqlite", numbered(), clock, dict).initialized()
+
+    with pytest.raises(AssertionError):
+        explore(new_store, examples=60, steps=25, phases=(Phase.generate,), derandomize=True)
 
 
 @pytest.mark.clause("run.journal.d1-guard", "run.callback-guard.replay", "run.callback-guard.manual")
