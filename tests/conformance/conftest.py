@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conftest import ON_EDGE, PROFILES, blank_store
+from tests.exports.publishing import Publishing
+from tests.exports.receiver import Receiver, receiving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,3 +22,14 @@ if TYPE_CHECKING:
 def blank(request: pytest.FixtureRequest, tmp_path: Path, clock: SettableClock) -> Iterator[Store]:
     """A store nobody has initialized, once under every profile."""
     yield from blank_store(request, tmp_path, clock)
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as receiver:
+        yield receiver
+
+
+@pytest.fixture
+def publishing(store: Store, receiver: Receiver) -> Publishing:
+    return Publishing(store, receiver)
