@@ -87,16 +87,22 @@ def test_a_wait_that_is_no_duration_is_bad_usage(shell: Shell) -> None:
     assert "'soon' is no duration" in ended.err
 
 
-@pytest.mark.clause("run.own.pin-mismatch-recovery", "run.own.pinned-plan-changed")
-def test_a_changed_declaration_names_both_ways_on_and_a_rewind_is_one(shell: Shell, slow_third_page: DemoApi) -> None:
-    manifest = QUAKES.format(url=slow_third_page.url)
+def killed_and_declared_anew(shell: Shell, api: DemoApi) -> str:
+    """Kill a run on its third page, let its lease lapse and declare its table otherwise; the manifest as it was."""
+    manifest = QUAKES.format(url=api.url)
     shell.write("contextful.toml", manifest)
     process = shell.start("pipeline", "run", "quakes")
-    assert slow_third_page.slow_page.wait(30)
+    assert api.slow_page.wait(30)
     process.kill()
     process.wait()
     session.clock.set(SystemClock(31_000))
     shell.write("contextful.toml", manifest.replace('since_param = "updated_after"', 'since_param = "starttime"'))
+    return manifest
+
+
+@pytest.mark.clause("run.own.pin-mismatch-recovery", "run.own.pinned-plan-changed")
+def test_a_changed_declaration_names_both_ways_on_and_a_rewind_is_one(shell: Shell, slow_third_page: DemoApi) -> None:
+    killed_and_declared_anew(shell, slow_third_page)
 
     refused = shell("pipeline", "run", "quakes", "--json")
 
@@ -115,14 +121,7 @@ def test_a_changed_declaration_names_both_ways_on_and_a_rewind_is_one(shell: She
 
 @pytest.mark.clause("run.own.pin-mismatch-recovery")
 def test_restoring_the_declaration_resumes_what_is_pending(shell: Shell, slow_third_page: DemoApi) -> None:
-    manifest = QUAKES.format(url=slow_third_page.url)
-    shell.write("contextful.toml", manifest)
-    process = shell.start("pipeline", "run", "quakes")
-    assert slow_third_page.slow_page.wait(30)
-    process.kill()
-    process.wait()
-    session.clock.set(SystemClock(31_000))
-    shell.write("contextful.toml", manifest.replace('since_param = "updated_after"', 'since_param = "starttime"'))
+    manifest = killed_and_declared_anew(shell, slow_third_page)
     assert shell("pipeline", "run", "quakes").code == 1
     shell.write("contextful.toml", manifest)
 
