@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import socket
-import struct
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
+
+from tests.answering import Answering, listening
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -68,64 +66,32 @@ class Vendor:
     @contextmanager
     def serving(self) -> Iterator[Vendor]:
         """Listen on a loopback port for as long as the block runs."""
-        server = _Server(self)
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-        thread.start()
-        self.url = f"http://127.0.0.1:{server.server_port}/charges"
-        try:
-            yield self
-        finally:
-            self._released.set()
-            server.shutdown()
-            server.server_close()
-            thread.join()
+        with listening(_Handler, vendor=self) as url:
+            self.url = f"{url}/charges"
+            try:
+                yield self
+            finally:
+                self._released.set()
 
     def stalls(self) -> None:
         """Keep a request for as long as the server runs, or two seconds."""
         self._released.wait(2)
 
 
-class _Server(ThreadingHTTPServer):
-    """Serves one vendor; a connection that breaks is what tests ask for and no news."""
+class _Handler(Answering):
+    vendor: Vendor
 
-    daemon_threads = True
-
-    def __init__(self, vendor: Vendor) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.vendor = vendor
-
-    def handle_error(self, *_: object) -> None:
-        pass
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        vendor = self.server.vendor
-        act = vendor.meets(self.headers.get("Idempotency-Key", ""))
+    def reply(self) -> None:
+        self.read()
+        act = self.vendor.meets(self.headers.get("Idempotency-Key", ""))
         if act == STALL:
-            vendor.stalls()
+            self.vendor.stalls()
         if act in {STALL, HANG_UP, DOWN}:
-            self._break()
-        else:
-            self._answer(act if isinstance(act, int) else 200, cut=act == HALF)
-
-    def _answer(self, status: int, *, cut: bool) -> None:
-        body = json.dumps({"status": status}).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body[:3] if cut else body)
-        if cut:
+            self.hang_up()
+        elif act == HALF:
+            self.answer(200, b'{"s', {"content-length": "15"})
             self.wfile.flush()
-            self._break()
-
-    def _break(self) -> None:
-        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.connection.close()
-        self.close_connection = True
-
-    def log_message(self, *_: object) -> None:
-        pass
+            self.hang_up()
+        else:
+            status = act if isinstance(act, int) else 200
+            self.answer(status, {"status": status})

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, urlsplit
+
+from tests.answering import Answering, listening
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,38 +70,22 @@ class Site:
         return list(dict.fromkeys(since for since, _, _ in self.asked))
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Answering):
     site: Site
 
-    def do_GET(self) -> None:
+    def reply(self) -> None:
         query = dict(parse_qsl(urlsplit(self.path).query))
         status, body = self.site.answer(query.get("since", ""), query.get("until", ""), int(query["page"]))
-        content = json.dumps(body).encode()
-        try:
-            self.send_response(status)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-        except ConnectionError:
-            pass  # whoever asked was killed
-
-    def log_message(self, *_: object) -> None:
-        pass
+        self.answer(status, body, {"content-type": "application/json"})
 
 
 @contextmanager
 def serving() -> Iterator[Site]:
     """Listen on a loopback port until the block ends."""
     site = Site()
-    with ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"site": site})) as server:
-        site.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
+    with listening(_Handler, site=site) as site.url:
         yield site
         site.release.set()
-        server.shutdown()
-        thread.join()
 
 
 def ids(shell: Shell) -> list[int]:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from dataclasses import dataclass, field
 from datetime import datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +12,7 @@ from engine.cli import session
 from engine.clock import SystemClock
 from engine.errors import RateLimited, Waiting
 from engine.project import Project
+from tests.answering import Answering, listening
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,33 +55,20 @@ class Vendor:
         return 200, {"items": [{"id": 2}], "next": None}
 
 
+class _Handler(Answering):
+    vendor: Vendor
+
+    def reply(self) -> None:
+        status, document = self.vendor.answer(self.path)
+        self.answer(status, document, {"Retry-After": str(self.vendor.retry_after)} if status == 429 else {})
+
+
 @pytest.fixture
 def vendor(shell: Shell) -> Iterator[Vendor]:
     vendor = Vendor()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            status, document = vendor.answer(self.path)
-            body = json.dumps(document).encode()
-            self.send_response(status)
-            if status == 429:
-                self.send_header("Retry-After", str(vendor.retry_after))
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    vendor.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    shell.write("contextful.toml", MANIFEST.format(url=vendor.url))
-    yield vendor
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with listening(_Handler, vendor=vendor) as vendor.url:
+        shell.write("contextful.toml", MANIFEST.format(url=vendor.url))
+        yield vendor
 
 
 def later(seconds: float) -> None:

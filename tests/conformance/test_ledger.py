@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from engine.errors import ExecutionSuperseded, StepFailed
 from engine.pipeline.declaration import Destination
 from engine.sql import call
+from tests.answering import Answering, listening
 from tests.stores import LEASE, Died, Store, died
 
 if TYPE_CHECKING:
@@ -21,39 +21,31 @@ if TYPE_CHECKING:
     from tests.clocks import SettableClock
 
 
+@dataclass
 class Vendor:
     """A server on this machine that keeps the headers of what it is asked."""
 
-    def __init__(self) -> None:
-        asked: list[dict[str, str]] = []
-
-        class Answer(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                asked.append({name.lower(): value for name, value in self.headers.items()})
-                self.send_response(200)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.asked = asked
-        self.server = HTTPServer(("127.0.0.1", 0), Answer)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/charge"
+    url: str = ""
+    asked: list[dict[str, str]] = field(default_factory=list)
 
     def charge(self, call: Call) -> int:
         return call.http.post(self.url).status_code
 
 
+class _Handler(Answering):
+    vendor: Vendor
+
+    def reply(self) -> None:
+        self.vendor.asked.append({name.lower(): value for name, value in self.headers.items()})
+        self.answer(200, b"")
+
+
 @pytest.fixture
 def vendor() -> Iterator[Vendor]:
     vendor = Vendor()
-    thread = threading.Thread(target=vendor.server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield vendor
-    vendor.server.shutdown()
-    thread.join()
-    vendor.server.server_close()
+    with listening(_Handler, vendor=vendor) as url:
+        vendor.url = f"{url}/charge"
+        yield vendor
 
 
 def ledger(store: Store, execution_id: str) -> list[tuple[str, bool, Any]]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import socket
-import struct
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Final
+
+from tests.answering import Answering, listening
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -136,36 +134,19 @@ class Destination:
 @contextmanager
 def serving(destination: Destination) -> Iterator[Destination]:
     """Listen on a loopback port until the block ends."""
-    server = _Server(destination)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    destination.url = f"http://127.0.0.1:{server.server_port}"
-    try:
-        yield destination
-    finally:
-        destination.let_go()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with listening(_Handler, destination=destination) as destination.url:
+        try:
+            yield destination
+        finally:
+            destination.let_go()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
+class _Handler(Answering):
+    destination: Destination
 
-    def __init__(self, destination: Destination) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.destination = destination
-
-    def handle_error(self, *_: object) -> None:
-        """A client that is gone is none."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        there, key = self.server.destination, self.headers.get("Idempotency-Key", "")
+    def reply(self) -> None:
+        self.read()
+        there, key = self.destination, self.headers.get("Idempotency-Key", "")
         manner, kept = there.meets(key, self.path)
         if kept:
             assert kept.go.wait(PATIENCE_S * 4)
@@ -173,22 +154,7 @@ class _Handler(BaseHTTPRequestHandler):
         if kept:
             kept.over.set()
         if manner in {Manner.ACTS_AND_BREAKS, Manner.BREAKS}:
-            self._break()
+            self.hang_up()
             return
         receipt = done or there.under(key)
-        self._answer(manner if isinstance(manner, int) else 200, receipt.receipt if receipt else "none")
-
-    def _answer(self, status: int, receipt: str) -> None:
-        body = json.dumps({"charge": receipt}).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def _break(self) -> None:
-        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.connection.close()
-        self.close_connection = True
-
-    def log_message(self, *_: object) -> None:
-        """Nothing is told."""
+        self.answer(manner if isinstance(manner, int) else 200, {"charge": receipt.receipt if receipt else "none"})

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx
@@ -15,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from engine.operator.tokens import OperatorKey, _text, signed
+from tests.answering import Answering, listening
 from tests.clocks import SettableClock
 from tests.guarded import HOUR, Dead, died_sending
 from tests.stores import PROJECT, Store
@@ -59,28 +57,16 @@ class Team:
     @contextmanager
     def published(self) -> Iterator[Team]:
         """Serve the certificates as long as the block runs."""
-        team = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                team.reads += 1
-                body = json.dumps(team.page).encode()
-                self.send_response(200 if self.path == "/cdn-cgi/access/certs" else 404)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        self.url = f"http://127.0.0.1:{server.server_port}"
-        try:
+        with listening(_Certificates, team=self) as self.url:
             yield self
-        finally:
-            server.shutdown()
-            server.server_close()
+
+
+class _Certificates(Answering):
+    team: Team
+
+    def reply(self) -> None:
+        self.team.reads += 1
+        self.answer(200 if self.path == "/cdn-cgi/access/certs" else 404, self.team.page)
 
 
 @dataclass

@@ -6,8 +6,9 @@ import json
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Literal
+
+from tests.answering import Answering, listening
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,43 +73,25 @@ class Receiver:
         return manner
 
 
+class _Handler(Answering):
+    receiver: Receiver
+
+    def reply(self) -> None:
+        named = {name.lower(): value for name, value in self.headers.items()}
+        request = Request(self.path, named, json.loads(self.read()))
+        manner = self.receiver.met(request)
+        if not isinstance(manner, int):
+            self.connection.close()
+        elif manner < 300:
+            answer = self.receiver.answer(request.headers.get("idempotency-key", ""))
+            self.answer(manner, answer, self.receiver.headers)
+        else:
+            self.answer(manner, self.receiver.refusal, self.receiver.headers)
+
+
 @contextmanager
 def receiving() -> Iterator[Receiver]:
     """A receiver on a port of its own."""
     receiver = Receiver()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            named = {name.lower(): value for name, value in self.headers.items()}
-            request = Request(self.path, named, body)
-            manner = receiver.met(request)
-            if not isinstance(manner, int):
-                self.connection.close()
-                return
-            content = receiver.answer(request.headers.get("idempotency-key", "")) if manner < 300 else receiver.refusal
-            self.send_response(manner)
-            for name, value in receiver.headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_: object) -> None:
-            """Nothing is told."""
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-
-        def handle_error(self, *_: object) -> None:
-            """A client that is gone is none."""
-
-    with Server(("127.0.0.1", 0), Handler) as server:
-        receiver.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-        thread.start()
-        try:
-            yield receiver
-        finally:
-            server.shutdown()
-            thread.join()
+    with listening(_Handler, receiver=receiver) as receiver.url:
+        yield receiver

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import json
 import sys
-import threading
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -20,6 +17,7 @@ from engine.pipeline.manifest.hashing import hashed
 from engine.pipeline.runner import Outcome, Request, fire
 from engine.pipeline.source import Secrets
 from engine.shapes import Pull, Schedule
+from tests.answering import Answering, listening
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -205,35 +203,21 @@ class Api:
         return hashed(table)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Answering):
     api: Api
 
-    def do_GET(self) -> None:
+    def reply(self) -> None:
         self.api.asked.append(self.path)
         self.api.headers.append({name.lower(): value for name, value in self.headers.items()})
         status, headers, body = self.api.answer(int(self.path.partition("page=")[2] or 0))
-        content = json.dumps(body).encode()
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.send_header("content-length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        pass
+        self.answer(status, body, headers)
 
 
 @pytest.fixture
 def api() -> Iterator[Api]:
     api = Api()
-    with ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"api": api})) as server:
-        api.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
+    with listening(_Handler, api=api) as api.url:
         yield api
-        server.shutdown()
-        thread.join()
 
 
 def orders(*ids: int, at: str = "2026-01-01T00:00:00Z") -> list[dict[str, Any]]:

@@ -5,12 +5,9 @@ The vendor is a real server; what it asks for in `Retry-After` is checked at eve
 
 from __future__ import annotations
 
-import json
 import random
-import threading
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -23,6 +20,7 @@ from engine.pipeline.runner import Request, fire
 from engine.pipeline.source import Secrets
 from engine.pipeline.waits import waiting
 from engine.shapes import FireState, RunStatus, Schedule
+from tests.answering import Answering, listening
 from tests.clocks import START, SettableClock
 from tests.pipeline.conftest import Silent
 from tests.simulation.machine import LocalStore
@@ -109,34 +107,20 @@ def instant_of(number: int) -> str:
     return datetime.fromtimestamp(at // 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Answering):
     protocol_version = "HTTP/1.1"
     vendor: Vendor
 
-    def do_GET(self) -> None:
+    def reply(self) -> None:
         (status, wait_s), body = self.vendor.answer(parse_qs(urlsplit(self.path).query))
-        content = json.dumps(body).encode()
-        self.send_response(status)
-        if wait_s:
-            self.send_header("retry-after", str(wait_s))
-        self.send_header("content-length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        pass
+        self.answer(status, body, {"retry-after": str(wait_s)} if wait_s else {})
 
 
 @pytest.fixture
 def vendor(clock: SettableClock) -> Iterator[tuple[Vendor, str]]:
     vendor = Vendor(clock)
-    with ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"vendor": vendor})) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield vendor, f"http://127.0.0.1:{server.server_port}/orders"
-        server.shutdown()
-        thread.join()
+    with listening(_Handler, vendor=vendor) as url:
+        yield vendor, f"{url}/orders"
 
 
 @dataclass

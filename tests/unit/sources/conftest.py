@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-import threading
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +16,7 @@ import pytest
 from engine.pipeline.declaration import FileSource, HttpSource, Paginate, Table
 from engine.pipeline.source import Ask, Secrets, Source
 from engine.pipeline.sources import delimited, jsonl, open_source, parquet
+from tests.answering import Answering, listening
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -73,39 +72,23 @@ class Site:
         return [came.target for came in self.came]
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Answering):
     site: Site
 
-    def _reply(self) -> None:
-        length = int(self.headers.get("content-length") or 0)
-        body = json.loads(self.rfile.read(length)) if length else None
+    def reply(self) -> None:
+        body = json.loads(self.read() or b"null")
         headers = {name.lower(): value for name, value in self.headers.items()}
         came = Came(self.command, self.path, headers, body)
         self.site.came.append(came)
         page = self.site.pages[self.path](came) if self.path in self.site.pages else Reply(404, {}, b"no such page")
-        self.send_response(page.status)
-        for name, value in page.headers.items():
-            self.send_header(name, value)
-        self.send_header("content-length", str(len(page.content) if page.promised is None else page.promised))
-        self.end_headers()
-        self.wfile.write(page.content)
-
-    do_GET = do_POST = _reply  # noqa: N815 - the names the server looks for
-
-    def log_message(self, *args: Any) -> None:
-        pass
+        promised = {} if page.promised is None else {"content-length": str(page.promised)}
+        self.answer(page.status, page.content, page.headers | promised)
 
 
 def _site() -> Iterator[Site]:
     site = Site()
-    handler = type("Handler", (_Handler,), {"site": site})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        site.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
+    with listening(_Handler, site=site) as site.url:
         yield site
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture
