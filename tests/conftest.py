@@ -61,8 +61,10 @@ def blank(request: pytest.FixtureRequest, tmp_path: Path, clock: SettableClock) 
 
 def blank_store(request: pytest.FixtureRequest, tmp_path: Path, clock: SettableClock) -> Iterator[Store]:
     """A store under the profile that `request` is parametrized with; an edge is started only where one is needed."""
-    settings = request.getfixturevalue("fresh_edge") if request.param == ON_EDGE else dict
-    store = Store(request.param, tmp_path / "project", clock, settings)
+    store = Store(request.param, tmp_path / "project", clock, dict)
+    if request.param == ON_EDGE:
+        settings, over = request.getfixturevalue("fresh_edge"), request.getfixturevalue("edges").take_back
+        store = Store(request.param, tmp_path / "project", clock, settings, over)
     yield store
     store.close()
 

@@ -12,9 +12,10 @@ import pytest
 from tests.local_edge import local_edge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+URL = "CONTEXTFUL_BINDING_URL"
 _NAMES = "SELECT type, name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT GLOB '_cf_*'"
 
 
@@ -25,21 +26,25 @@ class Edges:
         self._folder = folder
         self._running = ExitStack()
         self._edges: list[str] = []
-        self._taken = 0
+        self._free: list[str] = []
 
     def fresh(self) -> dict[str, str]:
         """The settings of a store on an edge that holds nothing and that nobody else has."""
-        if self._taken == len(self._edges):
-            state = self._folder / f"edge-{self._taken}"
+        if not self._free:
+            state = self._folder / f"edge-{len(self._edges)}"
             self._edges.append(self._running.enter_context(local_edge(state)).private)
-        url = self._edges[self._taken]
-        self._taken += 1
+            self._free.append(self._edges[-1])
+        url = self._free.pop()
         wipe(url)
-        return {"CONTEXTFUL_BINDING_URL": url}
+        return {URL: url}
+
+    def take_back(self, settings: Mapping[str, str]) -> None:
+        """The store of these settings is over before its test is: its edge is the next asker's."""
+        self._free.append(settings[URL])
 
     def give_back(self) -> None:
         """The test is over: the next one may have them all."""
-        self._taken = 0
+        self._free = self._edges[::-1]
 
     def close(self) -> None:
         """End every edge."""

@@ -37,6 +37,7 @@ class Store:
     root: Path
     clock: SettableClock
     settings: Callable[[], dict[str, str]]
+    over: Callable[[Mapping[str, str]], None] = lambda _: None
     environ: dict[str, str] = field(init=False)
     opened: list[Callable[[], None]] = field(default_factory=list)
 
@@ -120,13 +121,20 @@ class Store:
 
     def twin(self, name: str) -> Store:
         """A second store of the same kind, at the same instant, that nothing has happened in."""
-        twin = Store(self.profile_name, self.root.with_name(name), type(self.clock)(), self.settings).initialized()
+        twin = Store(
+            self.profile_name, self.root.with_name(name), type(self.clock)(), self.settings, self.over
+        ).initialized()
         self.opened.append(twin.close)
         return twin
 
     def close(self) -> None:
         while self.opened:
             self.opened.pop()()
+
+    def discard(self) -> None:
+        """Close it for good: what it was kept in is another's from now on."""
+        self.close()
+        self.over(self.environ)
 
 
 @dataclass

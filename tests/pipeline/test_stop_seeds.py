@@ -160,12 +160,13 @@ def test_wherever_a_stop_comes_the_run_ends_and_the_next_one_completes_it(scenes
             failure.add_note(f"CONTEXTFUL_STOP_SEED={seed}: {name}, stopped at point {at} of {lengths[name]}")
             raise
         finally:
-            scene.store.close()
+            scene.store.discard()
 
 
 def uninterrupted(scene: Scene, name: str) -> int:
     passed = scene.stopped(getattr(scene, name), at=0, by_mark=False, behind=False)
     assert scene.store.statuses() == [RunStatus.SUCCESS]
+    scene.store.discard()
     return passed
 
 
