@@ -83,7 +83,9 @@ def test_whatever_its_parts_hold_is_taken_apart_or_refused(head: bytes, body: by
         (token(header={"kid": "k"}), Reason.ALGORITHM),
         (token(header={"alg": "eddsa", "kid": "k"}), Reason.ALGORITHM),
         (token(header={"alg": [EDDSA], "kid": "k"}), Reason.ALGORITHM),
+        (token(header={"alg": EDDSA, "kid": "k", "crit": []}), Reason.MALFORMED),
         (token(header={"alg": EDDSA}), Reason.UNKNOWN_KEY),
+        (token(header={"alg": EDDSA, "kid": ""}), Reason.UNKNOWN_KEY),
         (token(header={"alg": EDDSA, "kid": {"a": 1}}), Reason.UNKNOWN_KEY),
         (token() + "=", Reason.MALFORMED),
     ],
@@ -133,8 +135,13 @@ def test_a_claim_that_is_not_as_it_must_be_is_named(others: dict[str, Any], reas
     assert refusal(CLAIMS | others) is reason
 
 
-def test_the_longest_token_is_good():
-    assert token_subject(CLAIMS | {"exp": NOW + LONGEST_S}, project="shop", now_s=NOW) == "anna"
+@pytest.mark.parametrize("others", [{"exp": NOW + LONGEST_S}, {"nbf": 0}, {"nbf": NOW + SKEW_S}])
+def test_a_token_that_is_just_as_it_must_be_is_good(others: dict[str, int]):
+    assert token_subject(CLAIMS | others, project="shop", now_s=NOW) == "anna"
+
+
+def test_the_longest_name_is_taken():
+    assert token_subject(CLAIMS | {"sub": "a" * 200}, project="shop", now_s=NOW) == "a" * 200
 
 
 @pytest.mark.parametrize(
@@ -149,6 +156,25 @@ def test_access_names_a_person_before_a_service(named: dict[str, str], subject: 
     told = CLAIMS | {"iss": "https://t.example.com", "aud": ["x", "y"]} | named
 
     assert access_subject(told, team="https://t.example.com", audience="y", now_s=NOW) == subject
+
+
+@pytest.mark.parametrize(
+    ("others", "reason"),
+    [
+        ({"iss": "https://other.example.com"}, Reason.ISSUER),
+        ({"iss": "contextful"}, Reason.ISSUER),
+        ({"exp": NOW}, Reason.EXPIRED),
+        ({"exp": None}, Reason.ENDLESS),
+        ({"iat": NOW + SKEW_S + 1, "exp": NOW + 3600}, Reason.EARLY),
+    ],
+)
+def test_what_access_vouched_for_elsewhere_or_at_another_time_is_refused(others: dict[str, Any], reason: Reason):
+    told = CLAIMS | {"iss": "https://t.example.com", "aud": ["y"]} | others
+
+    with pytest.raises(NotProven) as found:
+        access_subject(told, team="https://t.example.com", audience="y", now_s=NOW)
+
+    assert found.value.reason is reason
 
 
 @pytest.mark.parametrize("audiences", [None, [], ["yy"], "x", [["y"]], {"y": 1}])

@@ -76,12 +76,14 @@ def test_the_plan_of_a_dry_run_sends_nothing(store: Store) -> None:
 def test_only_what_was_asked_for_shows_that_it_was_done(store: Store) -> None:
     dead = left_sending(store)
     asked = wanted(dead)
-    assert not shows(look(store, asked.token), asked)
+    before = look(store, asked.token)
+    assert not shows(before, asked)
 
     do(store, planned(look(store, asked.token), asked))
 
     found = look(store, asked.token)
     assert shows(found, asked)
+    assert not shows(replace(found, standing=before.standing), asked)
     assert not shows(found, replace(asked, evidence=f"{asked.evidence}2"))
     assert not shows(found, replace(asked, operator="bert (token of laptop-2)"))
     assert not shows(found, replace(asked, value=b"1"))
@@ -135,6 +137,51 @@ def test_a_value_comes_late_for_no_step_that_is_sent_again_meanwhile(store: Stor
         do(store, late)
 
 
+def test_a_guard_that_does_not_stand_is_told_with_what_was_done_about_it(store: Store) -> None:
+    dead = left_sending(store)
+    token, asked = dead.guard.token, wanted(dead)
+    with pytest.raises(ExecutionGuardUnknown) as never:
+        listed(look(store, "g-none"), token="g-none", now=store.clock.now())
+
+    do(store, planned(look(store, token), asked))
+
+    with pytest.raises(ExecutionGuardUnknown) as gone:
+        listed(look(store, token), token=token, now=store.clock.now())
+    assert never.value.released is None
+    assert gone.value.released is not None
+    assert (gone.value.released["evidence"], gone.value.released["operator"]) == (asked.evidence, asked.operator)
+    assert listed(look(store), token=None, now=store.clock.now())["guards"] == []
+
+
+@pytest.mark.parametrize("how", ["never reconciled", "by another receipt", "by absence", "without a value"])
+def test_a_value_comes_late_only_for_the_receipt_that_settled_its_step(store: Store, how: str) -> None:
+    dead = left_sending(store)
+    asked = wanted(dead, "receipt:{key}:absent") if how == "by absence" else wanted(dead)
+    if how != "never reconciled":
+        do(store, planned(look(store, dead.guard.token), asked))
+    late = replace(asked, value=None if how == "without a value" else b"1")
+    if how == "by another receipt":
+        late = replace(late, evidence=f"{asked.evidence}2")
+    found = look(store, dead.guard.token)
+
+    with pytest.raises(ExecutionGuardUnknown):
+        planned(replace(found, standing=[]), late)
+
+
+def test_a_value_that_comes_late_comes_once_and_a_dry_run_brings_none(store: Store) -> None:
+    dead = left_sending(store)
+    asked = wanted(dead)
+    do(store, planned(look(store, dead.guard.token), asked))
+    late = replace(asked, value=b"1")
+
+    dry = planned(look(store, dead.guard.token), replace(late, dry_run=True))
+    do(store, planned(look(store, dead.guard.token), late))
+
+    assert (dry.calls, dry.document["valued"]) == ((), True)
+    with pytest.raises(GuardStepRecorded):
+        planned(look(store, dead.guard.token), late)
+
+
 @pytest.mark.parametrize(
     ("mark", "value", "refused"),
     [
@@ -155,8 +202,11 @@ def test_a_value_is_sealed_as_the_store_is_or_refused(
     asked = replace(wanted(dead), value=value)
 
     if refused:
-        with pytest.raises(GuardValueUnsealed):
+        with pytest.raises(GuardValueUnsealed) as refusal:
             planned(marked, asked)
+        assert ("CONTEXTFUL_SEAL_KEY unset" in str(refusal.value.remedy)) is (mark is None)
+        assert (mark or "as they are") in refusal.value.found
+        assert ("not sealed" in refusal.value.found) is (value == b"1" or (value == MAGIC and mark is not None))
     else:
         assert planned(marked, asked).document["valued"]
 
@@ -180,6 +230,7 @@ def test_every_error_that_the_worker_names_is_raised_by_the_same_name_at_home() 
     }
     assert status_of(OperatorCredentialRefused(reason="wrong-project", found="f", project="p")) == 403
     assert status_of(OperatorCredentialRefused(reason="expired", found="f", project="p")) == 401
+    assert status_of(ExecutionGuardUnknown(token="g")) == 404
 
 
 def test_a_statement_is_bound_by_number_with_the_workers_instant() -> None:

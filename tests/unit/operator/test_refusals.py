@@ -73,6 +73,8 @@ def test_keys_are_read_by_name_and_what_is_none_is_left_out():
         ("https://shop.cloudflareaccess.com/path", "aud", False),
         ("https://shop.cloudflareaccess.com", "", False),
         ("shop.cloudflareaccess.com", "aud", False),
+        ("ftp://127.0.0.1", "aud", False),
+        ("https:", "aud", False),
         ("", "", False),
     ],
 )
@@ -107,7 +109,8 @@ def test_a_teams_page_that_is_away_is_asked_for_every_few_seconds_whatever_comes
 
 def test_of_a_teams_page_the_rsa_keys_are_taken():
     rsa = {"kid": "a", "kty": "RSA", "n": "AQ", "e": "AQAB", "d": "private", "alg": "none"}
-    text = f'{{"keys": [{str(rsa).replace(chr(39), chr(34))}, {{"kid": "b", "kty": "EC"}}, 7, {{"kty": "RSA"}}]}}'
+    others = '{"kid": "b", "kty": "EC", "n": "AQ", "e": "AQ"}, 7, {"kty": "RSA"}'
+    text = f'{{"keys": [{str(rsa).replace(chr(39), chr(34))}, {others}]}}'
 
     assert published(text) == {"a": {"kty": "RSA", "n": "AQ", "e": "AQAB", "alg": "RS256", "ext": True}}
     for wrong in ("[]", "{}", '{"keys": {}}', "nothing"):
