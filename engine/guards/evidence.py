@@ -42,7 +42,8 @@ class Evidence:
 
 def evidence(text: str, *, token: str) -> Evidence:
     """Read `text`. Raise `ExecutionGuardEvidenceMismatch` for a form nobody knows (run.callback-guard.evidence)."""
-    match = _FORMS.fullmatch(text)
+    # It goes on record, and from there to terminals.
+    match = _FORMS.fullmatch(text) if text.isprintable() else None
     if match is None:
         found = f"{text!r} is neither idempotency:KEY nor receipt:KEY:ID nor receipt:KEY:absent"
         raise ExecutionGuardEvidenceMismatch(token=token, found=found)

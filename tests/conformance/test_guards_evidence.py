@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 UNKNOWN_FORMS = (
     *("", "{key}", "receipt:{key}", "receipt:{key}:", "receipt:{key}: ", "receipt::ch_1", "Receipt:{key}:1"),
     *("idempotency:{key}:x", "idempotency:{key}\n", "absent:{key}", "receipt:{key}:Absent", "receipt:{key}:ABSENT"),
+    *("receipt:{key}:ch\x1b[2J", "receipt:{key}:\ud800"),
 )
 
 
