@@ -16,7 +16,7 @@ import msgspec
 
 from engine import cursors
 from engine.errors import AuthExpired, Config, ConnectorBoundHit, ContextfulError, Permanent, Transient
-from engine.pipeline.sources.relations import SqlColumn, bare
+from engine.pipeline.sources.relations import SqlColumn, bare, in_utc
 
 try:
     import psycopg
@@ -53,6 +53,7 @@ _CREDENTIAL: Final = re.compile(r"password|authentication|pg_hba\.conf|role \S+ 
 _SPLIT_SECOND: Final = re.compile(r"(:\d\d\.\d{6})\d+", re.ASCII)
 """An instant's digits behind the microsecond, cut from a watermark: the server has none, and would round it up."""
 
+_BY_CODE_POINT: Final = ' COLLATE "C"'
 _ABSENT: Final = re.compile(r"database \S+ does not exist")
 
 
@@ -115,9 +116,14 @@ class PostgresRelation:
     def _statement(self, course: Course) -> tuple[str, list[str]]:
         order = self._order(course)
         conditions, values = [], []
+        texts = bool(course.clock) and order[0].endswith(_BY_CODE_POINT)
         if course.clock and course.since is not None:
             conditions.append(f"{order[0]} >= %s")
-            values.append(_SPLIT_SECOND.sub(r"\1", str(course.since)))
+            values.append(course.lowest_text if texts else _SPLIT_SECOND.sub(r"\1", in_utc(course.since)))
+        if course.clock and course.until is not None:
+            # The end itself is read as well: the server rounds what it has no digits for, and a row with it.
+            conditions.append(f"{order[0]} <= %s")
+            values.append(course.highest_text if texts else in_utc(course.until))
         if course.after is not None:
             conditions.append(f"({', '.join(order)}) > ({', '.join(['%s'] * len(order))})")
             values += map(str, course.after)
@@ -131,7 +137,7 @@ class PostgresRelation:
         order = [_of(name) for name in course.order]
         column = self._columns.get(course.clock or "")
         if column and column.type == "string" and not column.unbounded:
-            order[0] = f"CAST({order[0]} AS timestamptz)" if self._instants(order[0]) else f'{order[0]} COLLATE "C"'
+            order[0] = f"CAST({order[0]} AS timestamptz)" if self._instants(order[0]) else order[0] + _BY_CODE_POINT
         return order
 
     def _instants(self, clock: str) -> bool:

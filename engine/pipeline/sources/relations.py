@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from engine import cursors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+
+_DATE: Final = "YYYY-MM-DD"
+_ABOVE: Final = "A"
+"""Above every text that begins with a digit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,20 +32,45 @@ class SqlColumn:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """The rows of one walk: ordered by `clock` and then `keys`, none of `clock` below `since`, all behind `after`.
+    """The rows of one walk: ordered by `clock` and then `keys`, all behind `after`, of `clock` those in a window.
 
-    `after` holds the marks of the last row read: what the database itself has for its clock and its keys.
+    `after` holds the marks of the last row read: what the database itself has for its clock and its keys. The window
+    goes from `since` on and ends before `until`, each None for none: no row in it is left out, and of those beside it
+    as few as the database can tell are read. Which of them land is the engine's to say.
     """
 
     clock: str | None
     keys: tuple[str, ...]
     since: Any = None
     after: tuple[Any, ...] | None = None
+    until: Any = None
 
     @property
     def order(self) -> tuple[str, ...]:
         """The columns whose values are a row's marks."""
         return (self.clock, *self.keys) if self.clock else self.keys
+
+    @property
+    def lowest_text(self) -> str:
+        """A text that no spelling of an instant at or after `since` is below; any other text is its own.
+
+        Instants of other offsets, precisions and separators sort unlike moments do, but none by as much as a day. At
+        the start of a window a date stands for its first instant, as the engine takes it.
+        """
+        text = str(self.since)
+        day = _day(text) if self.until is not None or len(text) > len(_DATE) else None
+        if day is None:
+            return text
+        return (day - timedelta(days=1)).isoformat() if day > date.min else ""
+
+    @property
+    def highest_text(self) -> str:
+        """A text that every spelling of an instant before `until` is below; any other text is its own."""
+        text = str(self.until)
+        day = _day(text)
+        if day is None:
+            return text
+        return (day + timedelta(days=2)).isoformat() if day < date.max - timedelta(days=2) else _ABOVE
 
 
 class Session(Protocol):
@@ -76,17 +105,13 @@ def bare(query: str) -> str:
     return query.strip().rstrip(";").rstrip() + "\n"
 
 
-def lowest_text(since: Any) -> str:
-    """A text that no spelling of an instant at or after `since` is below; any other text is its own.
-
-    Instants of other offsets, precisions and separators sort unlike moments do, but never by more than a day.
-    """
-    text = str(since)
+def in_utc(value: Any) -> str:
+    """`value` as text, an instant as UTC has it: a column of dates or of times without a zone forgets the offset."""
+    text = str(value)
     ranked = cursors.rank(text)
     if ranked is None or ranked[0] != "instant":
         return text
-    day = date.fromisoformat(text[:10])
-    return (day - timedelta(days=1)).isoformat() if day > date.min else ""
+    return f"{sortable(text).rstrip('.')}Z"
 
 
 def sortable(text: str) -> str:
@@ -101,3 +126,14 @@ def sortable(text: str) -> str:
 def twice(names: Sequence[str]) -> str | None:
     """The first name that stands twice."""
     return next((name for at, name in enumerate(names) if name in names[:at]), None)
+
+
+def _day(text: str) -> date | None:
+    """The day of an instant, in UTC, or of a date; None of any other text."""
+    ranked = cursors.rank(text)
+    if ranked is not None and ranked[0] == "instant":
+        return datetime.fromtimestamp(ranked[1][0], UTC).date()
+    try:
+        return date.fromisoformat(text) if len(text) == len(_DATE) else None
+    except ValueError:
+        return None

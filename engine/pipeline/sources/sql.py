@@ -56,7 +56,7 @@ class SqlRows:
         Raise the tagged failures of `relations.Opened`, `CursorPositionUnorderable` for a row without a clock,
         `SourceShape` for one without a key or with a value that is not what its column says.
         """
-        course = Course(self._table.incremental, self._keys, ask.since, self._after(ask.position))
+        course = Course(self._table.incremental, self._keys, ask.since, self._after(ask.position), ask.until)
         with opened(self._declared, ask.secrets, place=self._place()) as session:
             columns = self._columns(session, course)
             self._refuse_hole(session, course)

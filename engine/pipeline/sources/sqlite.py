@@ -17,7 +17,7 @@ import msgspec
 
 from engine.clock import SystemClock
 from engine.errors import AuthExpired, Config, ConnectorBoundHit, ContextfulError, Permanent, Transient
-from engine.pipeline.sources.relations import SqlColumn, bare, lowest_text, sortable
+from engine.pipeline.sources.relations import SqlColumn, bare, sortable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -85,7 +85,7 @@ class SqliteRelation:
         """Marks of a row with a null among them, or with a clock of another class than the watermark's."""
         wanted = [f"{_name(name)} IS NULL" for name in course.order]
         if course.clock and isinstance(course.since, str) and not self._numeric(course):
-            wanted.append(f"{_name(course.clock)} < ''")
+            wanted += [f"{_name(course.clock)} < ''", f"{_name(course.clock)} >= x''"]
         elif course.clock and course.since is not None:
             wanted.append(f"{_name(course.clock)} >= ''")
         marks = ", ".join(map(_name, course.order))
@@ -128,11 +128,23 @@ class SqliteRelation:
         if course.clock and course.since is not None:
             conditions.append(f"{_name(course.clock)} >= ?")
             values.append(self._bound(course))
+        for condition, value in self._ends(course):
+            conditions.append(condition)
+            values.append(value)
         if course.after is not None:
             marks = ", ".join(self._order(course))
             conditions.append(f"({marks}) > ({', '.join('?' * len(course.after))})")
             values += map(_unmarked, course.after)
         return conditions, values
+
+    def _ends(self, course: Course) -> list[tuple[str, Any]]:
+        """What ends the window: as the column's own text, for an index, and as the rows are ordered, to the moment."""
+        if not course.clock or course.until is None or (isinstance(course.until, str) and self._numeric(course)):
+            return []
+        if not isinstance(course.until, str):
+            return [(f"{_name(course.clock)} < ?", course.until)]
+        end = _moment(course.until) if self._columns[course.clock].type == "timestamp" else _sortable(course.until)
+        return [(f"{_name(course.clock)} < ?", course.highest_text), (f"{self._order(course)[0]} < ?", end)]
 
     def _order(self, course: Course) -> list[str]:
         """What rows are ordered by: a clock of instants as the moments they are, however each is spelled."""
@@ -147,7 +159,7 @@ class SqliteRelation:
     def _bound(self, course: Course) -> Any:
         if not isinstance(course.since, str):
             return course.since
-        return float(Decimal(course.since)) if self._numeric(course) else lowest_text(course.since)
+        return float(Decimal(course.since)) if self._numeric(course) else course.lowest_text
 
     def _numeric(self, course: Course) -> bool:
         """Whether a textual watermark stands for a number: a decimal's, which JSON has no other word for."""

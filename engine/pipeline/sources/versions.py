@@ -17,6 +17,6 @@ MODULES: Final = {
 }
 """The modules of this package whose text each connector's hash stands for."""
 
-HTTP: Final = Connector(id="http", version="1", hash="89ae6f3c1ce78c46289a5c06e1a8ee49cba0b248ff58c41232f21f8c09549a14")
-SQL: Final = Connector(id="sql", version="1", hash="a5ddacd8b43bf1eec6b51745105ac26b9af151af0863fe6c6e99cb08afd57916")
+HTTP: Final = Connector(id="http", version="1", hash="4f892f44b4f7ef918a85a87041083f9b9bf165132c3ceded2b929f07e6e5d9bd")
+SQL: Final = Connector(id="sql", version="1", hash="74a1fa36c76bac8565f33c7f9aae537a90378eaadba32c08197f5545aeb07d0a")
 FILE: Final = Connector(id="file", version="1", hash="5aee37b2f17221e35a9c784bde6d6498b596e9be102896a5acc7010f72112d83")
