@@ -19,6 +19,7 @@ from engine.errors import (
     CapabilityUnwired,
     ExecutionRecoveryMismatch,
     ExecutionSchemaIncompatible,
+    StorageUnusable,
     StoreInUse,
 )
 from engine.frontier import frontier as frontier_of
@@ -55,28 +56,17 @@ def backup(profile: Profile, folder: Path, *, project: str) -> Backup:
     """Write a backup of `profile` into the new or empty `folder`, while no writer is at work.
 
     Raise `StoreInUse` where an engine is live or one was opened meanwhile, `CapabilityUnwired` where recorded work is
-    not kept in the database, and what a preflight finds.
+    not kept in the database, `StorageUnusable` where the folder takes no more, and what a preflight finds.
     """
     preflight(profile, project=project)
     _require_whole(profile)
-    if folder.exists() and any(folder.iterdir()):
-        raise BackupUnusable(folder=str(folder), found="it is not empty")
-    quiet = _quiet(profile)
-    (folder / TABLES_FOLDER).mkdir(parents=True, exist_ok=True)
-    counts = {}
-    for table in tables(profile.tables):
-        counts[table.name] = write_lines(_file(folder, table.name), map(plain, rows(profile.database, table)))
-    frontier = frontier_of(profile)
-    write_lines(folder / FRONTIER, frontier)
-    if _quiet(profile) != quiet:
-        raise StoreInUse(holder="one that was opened meanwhile", until_at=profile.database.now())
-    header = {
-        "format": FORMAT, "profile": profile.name, "project": project, "schema": SCHEMA_VERSION, "rows": counts,
-        "taken_at": instant(profile.database.now()), "identity": dict(profile.database.run(call("read_meta"))[0]),
-        "digests": {path.relative_to(folder).as_posix(): _digest(path) for path in sorted(folder.rglob("*.jsonl"))},
-    }  # fmt: skip
-    (folder / HEADER).write_text(json.dumps(header, indent=1) + "\n", encoding="utf-8")
-    return _summary(counts, frontier)
+    try:
+        return _written(profile, folder, project=project)
+    except OSError as refusal:
+        place = refusal.filename if isinstance(refusal.filename, str) else folder
+        raise StorageUnusable(place=str(place), reason=refusal.strerror or str(refusal)).advising(
+            "make room or choose another folder, and take the backup anew: this one is not whole"
+        ) from refusal
 
 
 def restore(profile: Profile, folder: Path, *, project: str) -> Backup:
@@ -101,6 +91,27 @@ def restore(profile: Profile, folder: Path, *, project: str) -> Backup:
     initialize(profile, project=project)  # a generation of its own: the database that was is not used beside this one
     profile.database.run(call("forget_meta", name=RESTORING))
     return _summary(header["rows"], frontier)
+
+
+def _written(profile: Profile, folder: Path, *, project: str) -> Backup:
+    if folder.exists() and any(folder.iterdir()):
+        raise BackupUnusable(folder=str(folder), found="it is not empty")
+    quiet = _quiet(profile)
+    (folder / TABLES_FOLDER).mkdir(parents=True, exist_ok=True)
+    counts = {}
+    for table in tables(profile.tables):
+        counts[table.name] = write_lines(_file(folder, table.name), map(plain, rows(profile.database, table)))
+    frontier = frontier_of(profile)
+    write_lines(folder / FRONTIER, frontier)
+    if _quiet(profile) != quiet:
+        raise StoreInUse(holder="one that was opened meanwhile", until_at=profile.database.now())
+    header = {
+        "format": FORMAT, "profile": profile.name, "project": project, "schema": SCHEMA_VERSION, "rows": counts,
+        "taken_at": instant(profile.database.now()), "identity": dict(profile.database.run(call("read_meta"))[0]),
+        "digests": {path.relative_to(folder).as_posix(): _digest(path) for path in sorted(folder.rglob("*.jsonl"))},
+    }  # fmt: skip
+    (folder / HEADER).write_text(json.dumps(header, indent=1) + "\n", encoding="utf-8")
+    return _summary(counts, frontier)
 
 
 def _require_whole(profile: Profile) -> None:
@@ -132,7 +143,7 @@ def _header(folder: Path, project: str) -> dict[str, Any]:
     """What the backup says of itself, its files looked over."""
     try:
         header: dict[str, Any] = json.loads((folder / HEADER).read_bytes())
-    except (FileNotFoundError, NotADirectoryError, ValueError) as cause:
+    except (OSError, ValueError) as cause:
         raise BackupUnusable(folder=str(folder), found=f"{HEADER} is missing or damaged, so it is not whole") from cause
     if header.get("format") != FORMAT:
         raise BackupUnusable(folder=str(folder), found=f"it is of format {header.get('format')}, not {FORMAT}")

@@ -50,7 +50,7 @@ class SourceShape(NamedError, Permanent):
     found: str
     expected: str
     says = "{place}: at {path!r} stood {found}, expected {expected}"
-    remedy = "contextful pipeline preview shows the first page; mend `records`, `paginate` or the column types"
+    remedy = "contextful pipeline preview shows the first page; mend the source, or what the manifest says of it"
 
 
 @named
@@ -115,7 +115,8 @@ class StoreSchemaIncompatible(NamedError, SchemaIncompatible):
     place: str
     says = "{table}.{column} is {standing} and cannot take {found} ({place})"
     remedy = (
-        'mend the value in the source, or declare in columns.{column}.type what takes every value, such as "string"'
+        'mend the value in the source, or declare in columns.{column}.type what takes every value, such as "string"; '
+        "where rows of another type stand already, contextful table drop {table} first"
     )
 
 

@@ -175,3 +175,13 @@ def test_a_store_is_backed_up_and_restored_beside_its_corpus(landed: Shell) -> N
     assert landed.json("storage", "check")["problems"] == []
     assert [run["status"] for run in landed.json("run", "list")["runs"]] == ["success"]
     assert landed("storage", "backup", "kept").code == 1
+
+
+def test_a_backup_where_nothing_can_be_written_is_refused_with_its_place(landed: Shell) -> None:
+    written = landed("storage", "backup", "orders.jsonl/kept")
+    read = landed("storage", "restore", "orders.jsonl/kept")
+
+    assert (written.code, read.code) == (1, 1)
+    assert written.err.startswith("StorageUnusable: orders.jsonl/kept")
+    assert "choose another folder" in written.err
+    assert read.err.startswith("BackupUnusable: ")

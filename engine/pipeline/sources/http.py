@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from engine.pipeline.source import Ask
 
 _Step = tuple[answers.Page, Position | None]
+_MEND = "contextful pipeline preview shows the first page; mend `records`, `paginate` or the column types"
 _CREDENTIALS = frozenset({"authorization", "cookie", "proxy-authorization"})
 
 
@@ -102,7 +103,8 @@ class HttpPages:
             after = self._paging.after(page, position)
         except SourceShape as shape:
             # What stood there may echo a credential of the request.
-            raise SourceShape(**{name: walk.masked(text) for name, text in shape.facts.items()}) from None
+            told = SourceShape(**{name: walk.masked(text) for name, text in shape.facts.items()})
+            raise told.advising(_MEND) from None
         walk.refuse_loop(page, after)
         return page, after
 

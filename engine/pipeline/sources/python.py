@@ -109,13 +109,13 @@ class PythonPulls:
             if not withholding():
                 raise
             raise error.saying(f"{self._entry}: {quotable(error.message)} ({_place(error)})") from None
-        except Exception as error:  # the user's code may raise whatever it likes, and callers branch on tags
+        except (Exception, SystemExit) as error:  # whatever the user's code raises, or ends by; callers branch on tags
             raise self._failure(error, ask) from error
 
     def _misshapen(self, path: str, found: Any, *, expected: str) -> SourceShape:
         return SourceShape(place=self._entry, path=path, found=f"a {type(found).__name__}", expected=expected)
 
-    def _failure(self, error: Exception, ask: Ask) -> ContextfulError:
+    def _failure(self, error: Exception | SystemExit, ask: Ask) -> ContextfulError:
         import httpx  # noqa: PLC0415 - a source that makes no request does not pay for the import
 
         said = quotable(masked(str(error), ask.secrets))
@@ -146,7 +146,7 @@ def _imported(declared: PythonSource) -> tuple[Callable[..., Any], ModuleType]:
     importlib.invalidate_caches()
     try:
         module = importlib.import_module(name)
-    except Exception as error:  # importing runs the user's module, which may raise whatever it likes
+    except (Exception, SystemExit) as error:  # importing runs the user's module, which may raise whatever it likes
         said = f"{type(error).__name__}: {error} ({_place(error)})"
         remedy = f"it is looked for in the installed packages, then in {declared.base}"
         raise UnknownConnector(f"source.entry {declared.entry!r} cannot be imported: {said}", remedy=remedy) from error
@@ -167,7 +167,7 @@ def _digest(module: ModuleType, entry: str) -> str:
     return hashlib.sha256(Path(module.__file__).read_bytes()).hexdigest()
 
 
-def _place(error: Exception) -> str:
+def _place(error: BaseException) -> str:
     """File and line of the last frame that is not of this package: where the user's own code stood."""
     here = str(Path(__file__).parent)
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((here, "<frozen"))]

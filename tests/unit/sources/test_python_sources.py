@@ -162,6 +162,7 @@ def test_what_is_no_generator_of_pulls_is_named_with_its_type(
         ("httpx.HTTPStatusError('x', request=REQUEST, response=httpx.Response(502))", Transient),
         ("KeyError('id')", Permanent),
         ("OSError('disk')", Permanent),
+        ("SystemExit(3)", Permanent),
     ],
 )
 @pytest.mark.clause("run.retry.failure-taxonomy")

@@ -1,0 +1,58 @@
+"""The next step that an error names leads on, and speaks of what the user has."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Shell
+
+
+def rows(shell: Shell, *values: object) -> None:
+    """An orders file, each row later than the one before it."""
+    told = [{"id": n, "at": f"2026-01-0{n + 1}T00:00:00Z", "v": value} for n, value in enumerate(values)]
+    shell.write("orders.jsonl", "".join(json.dumps(row) + "\n" for row in told))
+
+
+def test_a_column_that_changed_its_type_is_declared_and_read_anew(shell: Shell) -> None:
+    shell.orders()
+    rows(shell, 1)
+    assert shell("pipeline", "run", "orders").code == 0
+    rows(shell, 1, "two")
+
+    refused = shell("pipeline", "run", "orders")
+    manifest = (shell.folder / "contextful.toml").read_text()
+    shell.write("contextful.toml", f'{manifest}columns = {{ v = {{ type = "string" }} }}\n')
+
+    assert refused.code == 1
+    assert 'declare in columns.v.type what takes every value, such as "string"' in refused.err
+    assert "contextful table drop orders" in refused.err
+    assert shell("table", "drop", "orders", "--yes").code == 0
+    assert shell("pipeline", "run", "orders").code == 0
+    assert shell.json("read", "SELECT v FROM orders ORDER BY id")["rows"] == [["1"], ["two"]]
+
+
+def test_a_broken_file_is_not_called_the_manifests_fault(shell: Shell) -> None:
+    shell.orders()
+    shell.write("orders.jsonl", '{"id": 1\n')
+
+    ended = shell("pipeline", "run", "orders")
+
+    assert ended.code == 1
+    assert "mend the file" in ended.err
+    assert "paginate" not in ended.err
+
+
+def test_a_source_that_ends_the_process_fails_its_run_and_holds_nothing(shell: Shell) -> None:
+    shell.orders()
+    manifest = (shell.folder / "contextful.toml").read_text()
+    shell.write("contextful.toml", manifest.replace('kind = "file", path = "orders.jsonl"',
+                                                    'kind = "python", entry = "leaving:orders"'))  # fmt: skip
+    shell.write("leaving.py", "import sys\n\ndef orders(ask):\n    sys.exit(3)\n    yield\n")
+
+    ended = shell.script("pipeline", "run", "orders")
+
+    assert ended.code == 1
+    assert "leaving:orders: SystemExit: 3 (" in ended.err
+    assert shell.json("status") == {"pending": []}
