@@ -107,6 +107,7 @@ def asked(
     held: Held,
     *,
     step: str = "send",
+    label: str = "in",
     above: tuple[Held, ...] = (),
     fences: tuple[Fence, ...] = (),
     window: int | None = HOUR,
@@ -115,7 +116,7 @@ def asked(
     """What a callback of `held` asks for under the owners above it and the leases it works under."""
     return Asked(
         engine.chance.guard_token(),
-        EntryKey(held.attempt.execution_id, step, "in"),
+        EntryKey(held.attempt.execution_id, step, label),
         held.attempt,
         f"{held.attempt.run_id}.{step}",
         "vendor",
