@@ -63,18 +63,20 @@ def test_what_is_just_small_enough_is_taken(others: dict[str, Any]):
     assert asked_for(GIVEN | others).token == "g-1"
 
 
-@pytest.mark.parametrize(
-    "others",
-    [
-        *({"evidence": each} for each in (None, "", "e" * 1001, 7, ["receipt:k:ch_1"])),
-        *({"operator": each} for each in (None, "", "  ", "o" * 201, 7, "anna\n", "anna\x1b[2J")),
-        *({"dry_run": each} for each in (None, 0, 1, "true")),
-        *({"value": each} for each in ("MQ==", [], {}, {"b64": 1}, {"b64": "MQ==", "x": 1}, {"b64": "M"})),
-        *({"value": {"b64": each}} for each in ("MQ==\n", "M Q==", "é")),
-        {"value": value(INLINE_LIMIT + SEALING + 1)},
-        {"token": "g-2"},
-    ],
-)
+VALUES: list[Any] = ["MQ==", [], {}, {"b64": 1}, {"b64": "MQ==", "x": 1}, {"b64": "M"}]
+
+UNUSABLE: list[dict[str, Any]] = [
+    *({"evidence": each} for each in (None, "", "e" * 1001, 7, ["receipt:k:ch_1"])),
+    *({"operator": each} for each in (None, "", "  ", "o" * 201, 7, "anna\n", "anna\x1b[2J")),
+    *({"dry_run": each} for each in (None, 0, 1, "true")),
+    *({"value": each} for each in VALUES),
+    *({"value": {"b64": each}} for each in ("MQ==\n", "M Q==", "é")),
+    {"value": value(INLINE_LIMIT + SEALING + 1)},
+    {"token": "g-2"},
+]
+
+
+@pytest.mark.parametrize("others", UNUSABLE)
 def test_a_request_that_cannot_be_meant_is_refused_whole(others: dict[str, Any]):
     with pytest.raises(OperatorRequestUnusable):
         asked_for(GIVEN | others)
