@@ -121,6 +121,7 @@ def test_a_token_is_good_no_second_longer(now_s: int, reason: Reason):
         ({"exp": 1 << 53}, Reason.ENDLESS),
         ({"exp": -1}, Reason.ENDLESS),
         ({"iat": "now"}, Reason.MALFORMED),
+        ({"iat": None, "nbf": NOW}, Reason.MALFORMED),
         ({"nbf": NOW + SKEW_S + 1}, Reason.EARLY),
         ({"nbf": NOW + SKEW_S + 1.5}, Reason.MALFORMED),
         ({"nbf": "later"}, Reason.MALFORMED),

@@ -44,12 +44,15 @@ def test_what_a_minute_left_unwritten_goes_with_the_next_ones_first():
 
     assert counted(tally, NOW + MINUTE) == [(NOW // MINUTE, 3), (NOW // MINUTE + 1, 1)]
     assert len(tally.seen) == len(tally.written) == 1
+    assert counted(tally, NOW + 2 * MINUTE) == [(NOW // MINUTE + 2, 1)]
 
 
 def test_reasons_are_counted_apart_and_old_counts_forgotten():
     tally = Tally()
 
     assert counted(tally, NOW) == counted(tally, NOW, reason="malformed")
+    counted(tally, *[NOW] * 6)
+    assert counted(tally, NOW, reason="wrong-issuer") == [(NOW // MINUTE, 1)]
     [forgotten] = [
         call for call in tally.count("missing", "shop", now=NOW) if call.statement.name == "forget_operator_refusals"
     ]
