@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from d1.wire import PROTOCOL, row
+from engine.binding import ADDRESS
 from engine.errors import Refused, StorageBindingUnavailable, StorageProtocolMismatch, StorageUnusable
 
 if TYPE_CHECKING:
@@ -69,9 +70,15 @@ class Binding:
             raise Refused(constraint=text)
         if answer.status_code == 426:
             raise StorageProtocolMismatch(place=place, speaks=said.get("speaks", 0), asked=PROTOCOL)
+        refusal: StorageUnusable | StorageBindingUnavailable
         if 300 <= answer.status_code < 500 or said.get("error") == "inexact":
-            raise StorageUnusable(place=place, reason=text)
-        raise StorageBindingUnavailable(place=place, reason=text, applied="unknown" if writes else "no")
+            refusal = StorageUnusable(place=place, reason=text)
+        else:
+            refusal = StorageBindingUnavailable(place=place, reason=text, applied="unknown" if writes else "no")
+        if said.get("error") in {None, "unknown"}:
+            # Nobody, or a Worker that is asked for something else: what is spoken to is not what was meant.
+            refusal.remedy = ADDRESS
+        raise refusal
 
     def _count(self, results: list[dict[str, Any]]) -> None:
         with self._turn:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 from d1.binding import Binding
 from d1.database import D1Database
 from d1.recovery import Frontier
 from engine.awakeables import SqlAwakeables
-from engine.binding import READ_S, WRITE_S, Exchange, Patience
+from engine.binding import READ_S, WRITE_S, Exchange, Patience, is_address
 from engine.buckets import CHOSEN, open_bucket
 from engine.clock import SystemClock
 from engine.errors import StorageCapabilityMissing
@@ -72,7 +71,7 @@ def _settings(environ: Mapping[str, str]) -> tuple[str, Patience]:
     url, wrong = environ.get(URL, ""), []
     if not url:
         wrong.append(f"{URL} is not set; in a container it is http://store.internal")
-    elif urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).hostname:
+    elif not is_address(url):
         wrong.append(f"{URL} is {url!r} and must be an address such as http://store.internal")
     longest = Patience()
     for name, most in ((READ_S, longest.read_s), (WRITE_S, None)):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -25,6 +26,9 @@ ATTEMPTS: Final = 3
 
 READ_S: Final = "CONTEXTFUL_BINDING_READ_TIMEOUT"
 WRITE_S: Final = "CONTEXTFUL_BINDING_WRITE_TIMEOUT"
+
+ADDRESS: Final = "see that CONTEXTFUL_BINDING_URL names the Worker's private binding and that it is up, then run again"
+"""What to do where nobody answers at the address, or somebody else does."""
 
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout)
 
@@ -121,7 +125,10 @@ class Exchange:
 
     def _unavailable(self, lost: Exception, *, applied: Literal["no", "unknown"]) -> StorageBindingUnavailable:
         reason = f"{type(lost).__name__} {lost}".strip()
-        return StorageBindingUnavailable(place=self.url, reason=reason, applied=applied)
+        refusal = StorageBindingUnavailable(place=self.url, reason=reason, applied=applied)
+        if isinstance(lost, _NOT_SENT):
+            refusal.remedy = ADDRESS
+        return refusal
 
 
 class _Unanswered(Exception):
@@ -131,6 +138,15 @@ class _Unanswered(Exception):
         super().__init__(*lost)
         self.last = lost[-1]
         self.sent = not all(isinstance(each, _NOT_SENT) for each in lost)
+
+
+def is_address(url: str) -> bool:
+    """Whether `url` names a host by HTTP, and a port that there may be."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _client(*, kept: int) -> httpx.Client:

@@ -80,8 +80,14 @@ def require_state(profile: Profile, *, project: str) -> Identity:
     if "schema" not in meta:
         raise ExecutionSchemaIncompatible(found="none", supported=str(SCHEMA_VERSION))
     if meta.get("project") != project:
-        raise ExecutionRecoveryMismatch(found=f"it belongs to project {meta.get('project')!r}, not {project!r}")
+        raise _of_another(meta.get("project"), project=project)
     return _identity(meta)
+
+
+def _of_another(found: str | None, *, project: str) -> ExecutionRecoveryMismatch:
+    refusal = ExecutionRecoveryMismatch(found=f"it belongs to project {found!r}, not {project!r}")
+    refusal.remedy = "a store belongs to one project: give this one a store of its own, or correct the manifest's name"
+    return refusal
 
 
 def _sealed(profile: Profile) -> list[Call]:

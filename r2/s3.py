@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from engine.binding import is_address
 from engine.buckets import Bucket
 from engine.errors import StorageBindingUnavailable, StorageCapabilityMissing, StorageUnusable
 from r2.blobs import BucketBlobs
@@ -54,6 +55,11 @@ class Settings:
         if ("ACCESS_KEY_ID" in told) != ("SECRET_ACCESS_KEY" in told):
             both = "CONTEXTFUL_S3_ACCESS_KEY_ID and CONTEXTFUL_S3_SECRET_ACCESS_KEY go together and one is not set"
             raise StorageCapabilityMissing(profile="r2-s3", missing=both)
+        if "ENDPOINT" in told and not is_address(told["ENDPOINT"]):
+            wrong = (
+                f"CONTEXTFUL_S3_ENDPOINT is {told['ENDPOINT']!r} and must be an address such as https://s3.example.com"
+            )
+            raise StorageCapabilityMissing(profile="r2-s3", missing=wrong)
         prefix = told.get("PREFIX", "").strip("/")
         return cls(
             told["BUCKET"], told.get("ENDPOINT"), told.get("REGION", "auto"), f"{prefix}/" if prefix else "",

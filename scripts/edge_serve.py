@@ -45,7 +45,11 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)
     _require_free(asked.port, asked.private_port)
-    asked.state.mkdir(parents=True, exist_ok=True)
+    try:
+        asked.state.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        msg = f"{asked.state} cannot be made ({problem.strerror}): name another folder with --state"
+        raise SystemExit(msg) from None
     with (
         _kept_alone(asked.state),
         tempfile.TemporaryDirectory(prefix="contextful-edge-") as folder,
@@ -63,15 +67,34 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/edge", description=__doc__)
-    parser.add_argument("--port", type=int, default=8787, help="loopback port of the public side (8787)")
-    parser.add_argument("--private-port", type=int, default=8788, help="loopback port of the private binding (8788)")
+    parser.add_argument("--port", type=_port, default=8787, help="loopback port of the public side (8787)")
+    parser.add_argument("--private-port", type=_port, default=8788, help="loopback port of the private binding (8788)")
     parser.add_argument("--state", type=Path, default=Path(".contextful/edge"), help="folder that keeps D1 and R2")
     parser.add_argument("--project", default="contextful", help="names the database and the bucket in it")
     parser.add_argument("--entry", type=Path, default=ENTRY, help="another main module, for tests of the Worker")
-    parser.add_argument("--var", action="append", default=[], metavar="NAME=VALUE", help="a variable of the Worker")
+    parser.add_argument(
+        "--var", type=_variable, action="append", default=[], metavar="NAME=VALUE", help="a variable of the Worker"
+    )
     asked = parser.parse_args()
+    if asked.port == asked.private_port:
+        parser.error(f"--port and --private-port are both {asked.port}: the two sides need a port each")
     asked.state = asked.state.resolve()
     return asked
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 65_535:
+        msg = f"{text!r} is no port: a number from 1 to 65535 is"
+        raise argparse.ArgumentTypeError(msg)
+    return int(text)
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, parted, value = text.partition("=")
+    if not name or not parted:
+        msg = f"{text!r} is not NAME=VALUE"
+        raise argparse.ArgumentTypeError(msg)
+    return name, value
 
 
 def _end(number: int, _frame: FrameType | None) -> None:
@@ -136,7 +159,7 @@ def _host(
             **DEPLOYED["vars"],
             "PROJECT": asked.project,
             "OPERATOR_KEYS": key.public,
-            **dict(each.split("=", 1) for each in asked.var),
+            **dict(asked.var),
         },
         "objects": {"ENGINE": {"className": "EngineContainer", "useSQLite": True}},
     }

@@ -92,7 +92,7 @@ class StorageCapabilityMissing(NamedError, StorageFailure):
     profile: str
     missing: str
     says = "the profile {profile} is incomplete: {missing}"
-    remedy = "contextful storage check names every part"
+    remedy = "set right what is named and run again; contextful storage check tells what else the store lacks"
 
 
 @named

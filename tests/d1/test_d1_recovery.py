@@ -102,7 +102,7 @@ def test_another_schema_is_refused(store):
 
 @pytest.mark.clause("run.journal.execution-recovery")
 def test_another_project_is_refused(store):
-    with pytest.raises(ExecutionRecoveryMismatch, match="belongs to project"):
+    with pytest.raises(ExecutionRecoveryMismatch, match=r"belongs to project .* a store of its own"):
         store.engine(project="other")
 
 
@@ -173,6 +173,13 @@ def test_every_wrong_setting_is_named_at_once(tmp_path):
     assert "'store.internal' and must be an address" in str(raised.value)
     assert "'16' and must be a number of seconds, at most 15" in str(raised.value)
     assert "'soon' and must be a number of seconds" in str(raised.value)
+
+
+@pytest.mark.clause("run.journal.storage-incomplete")
+@pytest.mark.parametrize("url", ["http://", "ftp://store.internal", "http://store.internal:99999", "http://[x", "x"])
+def test_an_address_that_can_be_none_is_named(tmp_path, url: str):
+    with pytest.raises(StorageCapabilityMissing, match=r"must be an address such as http://store.internal"):
+        cloudflare_d1(tmp_path, clock=SystemClock(), environ={"CONTEXTFUL_BINDING_URL": url})
 
 
 @pytest.mark.clause("run.journal.storage-incomplete")

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.local_edge import ROOT, SERVE, Edge, free_ports, local_edge
 
@@ -84,6 +85,28 @@ def test_a_state_folder_is_served_by_one_edge(edge):
 
     assert ended.returncode == 1
     assert f"another edge serves {edge.state}" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code", "says"),
+    [
+        (["--port", "99999"], 2, "'99999' is no port"),
+        (["--private-port", "0"], 2, "'0' is no port"),
+        (["--port", "9001", "--private-port", "9001"], 2, "both 9001"),
+        (["--var", "NAME"], 2, "'NAME' is not NAME=VALUE"),
+        (["--state", "{file}/state"], 1, "--state"),
+    ],
+)
+def test_an_edge_that_is_asked_for_what_cannot_be_says_so(tmp_path: Path, wrong: list[str], code: int, says: str):
+    file = tmp_path / "file"
+    file.touch()
+    public, private = map(str, free_ports(2))
+    where = ["--port", public, "--private-port", private, *(each.format(file=file) for each in wrong)]
+
+    ended = subprocess.run([*SERVE, *where], capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
+
+    assert (ended.returncode, "Traceback" in ended.stderr) == (code, False)
+    assert says in ended.stderr
 
 
 def _ends_with_its_children(edge: Edge, number: signal.Signals) -> bool:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         ("r2-binding", {}, "CONTEXTFUL_BINDING_URL is not set"),
         ("r2-s3", {}, "CONTEXTFUL_S3_BUCKET is not set"),
         ("r2-s3", {"CONTEXTFUL_S3_BUCKET": "b", "CONTEXTFUL_S3_ACCESS_KEY_ID": "id"}, "go together"),
+        ("r2-s3", {"CONTEXTFUL_S3_BUCKET": "b", "CONTEXTFUL_S3_ENDPOINT": "here"}, "'here' and must be an address"),
         ("r3", {}, "known: r2-binding, r2-s3"),
     ],
 )

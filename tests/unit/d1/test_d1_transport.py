@@ -197,6 +197,7 @@ def test_a_write_that_found_nobody_to_send_to_was_not_applied():
         database.run(WRITE)
 
     assert raised.value.applied == "no"
+    assert "see that CONTEXTFUL_BINDING_URL names" in str(raised.value)
     database.close()
 
 
@@ -224,6 +225,21 @@ def test_an_answer_that_is_an_error_is_the_answer_and_nothing_is_sent_again(peer
     assert len(peer.requests) == 1
     if error is StorageBindingUnavailable:
         assert raised.value.applied == ("no" if sent is READ else "unknown")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [(200, "a page"), (302, {}), (404, {}), (404, {"error": "unknown", "text": "nothing is served"}), (502, "a page")],
+)
+def test_whoever_is_no_binding_is_told_from_a_store_that_refuses(peer, database, answer):
+    peer.script = [answer, (409, {"error": "SQLITE_ERROR", "text": "no such table: x"})]
+
+    with pytest.raises((StorageUnusable, StorageBindingUnavailable), match="see that CONTEXTFUL_BINDING_URL names"):
+        database.run(READ)
+    with pytest.raises(StorageUnusable) as refused:
+        database.run(READ)
+
+    assert "CONTEXTFUL_BINDING_URL" not in str(refused.value)
 
 
 def test_another_protocol_names_both_numbers_and_what_to_do(peer, database):
