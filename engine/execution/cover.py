@@ -38,8 +38,8 @@ class Cover:
     def of(cls, admitted: Admitted, *, leases: Leases, clock: Clock, asked_at: int) -> Cover:
         """The cover of a callback that was asked for at `asked_at`, in elapsed time."""
         until = admitted.covered_until
-        covered = until is not None and until > admitted.admitted_at
-        window_until = asked_at + until - admitted.admitted_at if until is not None and covered else None
+        left = None if until is None else until - admitted.admitted_at
+        window_until = None if left is None or left <= 0 else asked_at + left
         return cls(admitted.asked.key.step, admitted.asked.attempt.run_id, leases, clock, window_until)
 
     @property

@@ -123,7 +123,7 @@ def test_with_nothing_in_doubt_an_entry_is_sent_after_its_window_under_a_guard_t
     store.clock.advance(HOUR)
 
     with pytest.raises(ExecutionTransferBlocked) as refusal:
-        execution.step("send", Effect(failing(AWAY)), destination="vendor")
+        execution.step("send", Effect(failing(AWAY)), schedule=ONCE, destination="vendor")
 
     assert refusal.value.evidence_class == "unknown"
     assert [each.guard.token for each in standing(store)] == [refusal.value.token]
