@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, Self, cast
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -17,6 +20,27 @@ if TYPE_CHECKING:
     from engine.runs import RunRow
 
 
+@dataclass(frozen=True, slots=True)
+class _Terminal:
+    """A terminal that may be closed at any time: what it takes no more is dropped, and the run goes on."""
+
+    stream: IO[str]
+
+    def write(self, text: str) -> int:
+        """Show `text` if it can be."""
+        with suppress(OSError):
+            self.stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Let what was shown through."""
+        with suppress(OSError):
+            self.stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
 class Live(Lines):
     """Shows pages, rows, bytes, rate and retries of each table while it runs."""
 
@@ -27,7 +51,7 @@ class Live(Lines):
             TextColumn("{task.description}", markup=False),
             TextColumn("{task.fields[told]}", markup=False),
             TimeElapsedColumn(),
-            console=Console(stderr=True),
+            console=Console(file=cast("IO[str]", _Terminal(sys.stderr)), stderr=True),
         )
         self._task: TaskID | None = None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import subprocess
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -15,6 +16,18 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Shell
 
 FULL = Path("/dev/full")
+PATIENT = """\
+import time
+from pathlib import Path
+
+import engine
+
+
+def orders(ask):
+    while not Path("closed").exists():
+        time.sleep(0.01)
+    yield engine.Pull(rows=[{"id": 1, "at": "2026-01-01T00:00:00Z"}])
+"""
 needs_full = pytest.mark.skipif(not FULL.exists(), reason="no device here is always full")
 
 
@@ -41,6 +54,25 @@ def test_a_run_goes_on_where_nobody_reads_how_it_gets_on(shell: Shell) -> None:
 
     assert (code, "2 rows landed" in out) == (0, True)
     assert shell.json("status") == {"pending": []}
+
+
+def test_a_run_goes_on_where_its_terminal_is_closed(shell: Shell) -> None:
+    shell.orders()
+    shell.write("contextful.toml", (shell.folder / "contextful.toml").read_text().replace(
+        'kind = "file", path = "orders.jsonl"', 'kind = "python", entry = "patient:orders"'))  # fmt: skip
+    shell.write("patient.py", PATIENT)
+    terminal, stderr = pty.openpty()
+    process = subprocess.Popen(
+        [SCRIPT, "pipeline", "run", "orders"], cwd=shell.folder, stdout=subprocess.PIPE, stderr=stderr, text=True
+    )
+    os.close(stderr)
+
+    assert os.read(terminal, 1)
+    os.close(terminal)
+    shell.write("closed", "")
+    out, _ = process.communicate(timeout=60)
+
+    assert (process.returncode, "1 row landed" in out) == (0, True)
 
 
 def test_a_failure_stays_one_where_nobody_reads_the_answer(shell: Shell) -> None:
