@@ -84,7 +84,14 @@ def run(
         _end_group(child, grace_s=kill_after_ms / 1000)
         raise
     finally:
-        aside.close(lambda: None)
+        aside.close(partial(_close_pipes, child))
+
+
+def _close_pipes(child: subprocess.Popen[bytes]) -> None:
+    """Close what nobody has: a stop may come between the child's start and the work on its pipes."""
+    for pipe in (child.stdin, child.stdout, child.stderr):
+        if pipe is not None:
+            pipe.close()
 
 
 def _ended(child: subprocess.Popen[bytes], argv: tuple[str, ...], *, stdin: bytes, limit: int) -> Finished:

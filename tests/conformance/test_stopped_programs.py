@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from engine.errors import (
 )
 from engine.execution.aside import Aside
 from engine.execution.cancellation import Cancellation
-from engine.execution.subprocesses import KILL_AFTER_MS, OUTPUT_LIMIT
+from engine.execution.subprocesses import KILL_AFTER_MS, OUTPUT_LIMIT, run
 from engine.shapes import RunStatus
 from engine.stop import stop
 from tests.stops import polled, stopped_while
@@ -93,6 +94,25 @@ def test_a_group_that_heeds_term_is_not_kept_for_the_whole_grace(store: Store) -
     assert KILL_AFTER_MS == 10_000
     assert row.status is RunStatus.CANCELED
     assert time.monotonic() - began < 5
+
+
+@pytest.mark.clause("run.cancel.child-reaped")
+def test_a_stop_right_behind_the_start_leaves_neither_the_program_nor_its_pipes() -> None:
+    class TrippedBehindTheStart(Cancellation):
+        checks = 0
+
+        def check(self) -> None:
+            self.checks += 1
+            if self.checks == 2:
+                self.trip(Canceled("enough"))
+            super().check()
+
+    with warnings.catch_warnings(record=True) as leaks:
+        warnings.simplefilter("always")
+        with pytest.raises(Canceled):
+            run(["sleep", "60"], cancellation=TrippedBehindTheStart())
+
+    assert [str(leak.message) for leak in leaks] == []
 
 
 def test_a_program_hands_back_its_code_and_the_beginning_of_what_it_wrote(store: Store) -> None:
