@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -225,6 +226,25 @@ def test_an_effect_with_means_of_its_own_says_itself_that_it_was_refused(
 
     assert guards(store) == []
     assert doubts(store, execution) == [0]
+
+
+@pytest.mark.parametrize("raised", [Permanent("no"), RateLimited("slow"), AuthExpired("key")])
+def test_what_it_says_of_its_own_means_answers_no_request_of_the_client(
+    store: Store, destination: Vendor, raised: Exception
+) -> None:
+    execution = opened(store, window=None)
+    destination.script = [503]
+
+    def effect(call: Call) -> None:
+        call.check()
+        with suppress(httpx.HTTPStatusError):
+            destination.send(call)
+        raise raised
+
+    with pytest.raises(ExecutionTransferBlocked):
+        execution.step("send", effect, schedule=ONCE, destination="vendor")
+
+    assert doubts(store, execution) == [1]
 
 
 @pytest.mark.parametrize("raised", [Transient("away"), ValueError("odd"), OSError("gone"), httpx.ReadTimeout("late")])

@@ -114,6 +114,18 @@ def test_a_request_without_a_timeout_leaves_only_where_no_window_can_end_before_
 
 
 @pytest.mark.clause("run.callback-guard.window")
+@pytest.mark.parametrize("window", [MARGIN_MS, MARGIN_MS + 1])
+def test_an_effect_is_not_even_begun_where_nothing_it_sends_could_be_covered(store: Store, window: int) -> None:
+    effect = Effect()
+
+    raised = tries(opened(store, window=window), effect)
+
+    assert isinstance(raised, EffectOverdue) is (window == MARGIN_MS)
+    assert effect.calls == (window > MARGIN_MS)
+    assert guards(store) == []
+
+
+@pytest.mark.clause("run.callback-guard.window")
 def test_what_was_not_sent_ends_its_admission_and_is_sent_by_a_later_try(store: Store, destination: Vendor) -> None:
     assert store.entries("nobody") == []  # the engine that looks is there before the lease lapses, and reaps nothing
     execution = opened(store)

@@ -230,6 +230,26 @@ def test_a_resumed_retry_waits_for_its_instant_under_no_guard(store: Store, earl
     assert effect.calls == 2
 
 
+@pytest.mark.clause("run.callback-guard.acquire")
+def test_a_step_whose_claim_another_caller_has_by_its_next_try_is_not_sent_again(store: Store) -> None:
+    execution = store.open(engine=engine_for(store))
+    effect, journal = Effect(failing(RateLimited("slow"))), store.here.profile.journal
+
+    def claims(milliseconds: float) -> None:
+        (entry,) = store.entries(execution.execution_id)
+        if milliseconds == 1_000 and entry.claim != "another":
+            assert entry.claim is not None
+            journal.park(entry.key, token=entry.claim)
+            journal.claim(entry.key, attempt=execution._held.attempt, token="another")
+
+    looks_on(store, claims)
+    with pytest.raises(ExecutionSuperseded):
+        execution.step("send", effect, schedule=TWICE, destination="vendor")
+
+    assert effect.calls == 1
+    assert guards(store) == []
+
+
 @pytest.mark.clause("run.callback-guard.evidence")
 def test_a_value_given_while_a_settled_step_waits_for_its_retry_is_what_it_returns(store: Store) -> None:
     dead = left_sending(store)
