@@ -74,6 +74,7 @@ def _first_page(table: "Table", secrets: "Secrets", *, pepper: str | None) -> di
         "columns": [{"name": column.name, "type": column.type} for column in meta.schema.columns],
         "untyped": shaped.untyped,
         "downgrades": [downgrade.path for downgrade in meta.downgrades],
+        "notes": {downgrade.path: downgrade.reason for downgrade in meta.downgrades},
         "protected": {name: protected[name] for name in sorted(protected)},
         "not_found": protection.absent((*names, *shaped.untyped, *shaped.dropped)),
         "rows": [[plain(row[name]) for name in names] for row in batch.to_pylist()],
@@ -93,8 +94,8 @@ def _print(page: dict[str, Any]) -> None:
     rows, more = page["rows"], ", and there are more pages" if page["more"] else ""
     output.text(f"{page['table']}: {output.counted(len(rows), 'row')} on the first page{more}; nothing has landed")
     for column in page["columns"]:
-        note = "  (nested values land as JSON text)" if column["name"] in page["downgrades"] else ""
-        output.text(f"  {column['name']} {column['type']}{note}")
+        note = page["notes"].get(column["name"])
+        output.text(f"  {column['name']} {column['type']}" + (f"  ({note})" if note else ""))
     for name, treatment in page["protected"].items():
         absent = name in page["not_found"]
         does = ", and no such column is on this page" if absent else f": {_TREATED[treatment]}"

@@ -76,6 +76,16 @@ def test_a_preview_for_people_says_that_nothing_landed(shell: Shell) -> None:
     assert "2 rows on the first page; nothing has landed" in shell("pipeline", "preview", "orders").out
 
 
+def test_a_preview_says_of_each_column_what_it_lands_as_less_than_it_was(shell: Shell) -> None:
+    shell.orders({"id": 1, "at": "2026-01-01T00:00:00.123456789Z", "tags": ["a"]})
+    shell.write("contextful.toml", f'{ORDERS}columns = {{ at = {{ type = "timestamp" }} }}\n')
+
+    told = shell("pipeline", "preview", "orders").out
+
+    assert "  at timestamp  (digits behind the microsecond are cut)" in told
+    assert "  tags json  (nested values land as JSON text)" in told
+
+
 def test_a_preview_masks_the_manifests_secrets(shell: Shell) -> None:
     shell.orders({"id": 1, "at": "2026-01-01T00:00:00Z", "note": "the key is s3cret-value"})
     shell.write("contextful.toml", ORDERS + NEIGHBOUR)
