@@ -80,6 +80,7 @@ def test_without_a_window_a_value_that_cannot_be_kept_leaves_the_guard_for_a_rec
         with pytest.raises(ExecutionTransferBlocked), execution:
             execution.step("send", effect, schedule=TWICE, destination="vendor")
     (guard,) = guards(store)
+    assert not execution._room.callbacks.at_work(guard.token), "nobody waits for its return"
 
     reconcile(store, guard, receipt(guard), value=recorded_bytes(LARGE))
 

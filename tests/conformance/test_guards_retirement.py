@@ -117,6 +117,8 @@ def test_rows_beside_a_guarded_one_move_as_ever(store: Store) -> None:
     again = fences.take("entity:other", holder=store.here.leases.holder)
     assert again is not None
     assert again.fence == fence.fence + 1
+    store.here.profile.database.run(raw("DELETE FROM leases WHERE key = 'entity:other'"))
+    assert fences.read("entity:other") is None
 
 
 @pytest.mark.clause("run.callback-guard.scope", "run.journal.d1-guard")
