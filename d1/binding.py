@@ -77,7 +77,7 @@ class Binding:
             refusal = StorageBindingUnavailable(place=place, reason=text, applied="unknown" if writes else "no")
         if said.get("error") in {None, "unknown"}:
             # Nobody, or a Worker that is asked for something else: what is spoken to is not what was meant.
-            refusal.remedy = ADDRESS
+            raise refusal.advising(ADDRESS)
         raise refusal
 
     def _count(self, results: list[dict[str, Any]]) -> None:

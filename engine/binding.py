@@ -126,9 +126,7 @@ class Exchange:
     def _unavailable(self, lost: Exception, *, applied: Literal["no", "unknown"]) -> StorageBindingUnavailable:
         reason = f"{type(lost).__name__} {lost}".strip()
         refusal = StorageBindingUnavailable(place=self.url, reason=reason, applied=applied)
-        if isinstance(lost, _NOT_SENT):
-            refusal.remedy = ADDRESS
-        return refusal
+        return refusal.advising(ADDRESS) if isinstance(lost, _NOT_SENT) else refusal
 
 
 class _Unanswered(Exception):

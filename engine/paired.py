@@ -100,5 +100,4 @@ class PairedObjects:
 
 def _unpaired(profile: str, found: str) -> StorageProfileUnsupported:
     refusal = StorageProfileUnsupported(profile=profile, known=", ".join(SEALING), found=found)
-    refusal.remedy = f"set {KEY}, and CONTEXTFUL_STORAGE_PROFILE to one of these: they seal what they record"
-    return refusal
+    return refusal.advising(f"set {KEY}, and CONTEXTFUL_STORAGE_PROFILE to one of these: they seal what they record")

@@ -86,8 +86,7 @@ def require_state(profile: Profile, *, project: str) -> Identity:
 
 def _of_another(found: str | None, *, project: str) -> ExecutionRecoveryMismatch:
     refusal = ExecutionRecoveryMismatch(found=f"it belongs to project {found!r}, not {project!r}")
-    refusal.remedy = "a store belongs to one project: give this one a store of its own, or correct the manifest's name"
-    return refusal
+    return refusal.advising("a store belongs to one project: give this one its own, or correct the manifest's name")
 
 
 def _sealed(profile: Profile) -> list[Call]:

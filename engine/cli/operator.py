@@ -84,9 +84,15 @@ def _project(named: str | None, manifest: Path | None) -> str:
     if named:
         return named
     from engine.cli import session
+    from engine.errors import ManifestInvalid
 
-    with session.project(manifest) as found:
-        return found.manifest.project
+    try:
+        with session.project(manifest) as found:
+            return found.manifest.project
+    except ManifestInvalid as problem:
+        from engine.operator.places import NAMED
+
+        raise problem.advising(NAMED) from None
 
 
 def _file(named: Path | None) -> Path:

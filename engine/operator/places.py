@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from engine.binding import is_address
 from engine.clock import SystemClock
 from engine.errors import (
     ContextfulError,
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 ENDPOINT: Final = "CONTEXTFUL_OPERATOR_ENDPOINT"
 CREDENTIAL: Final = "CONTEXTFUL_OPERATOR_CREDENTIAL"
+NAMED: Final = "or name the project with --project NAME: no manifest is needed then"
+"""What else to do where no manifest says which project is meant."""
+
 PROJECTS: Final = "projects.toml"
 
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -57,8 +61,10 @@ def place(
     anywhere, or what the place that was found lacks.
     """
     found, problem = _found(manifest, environ, clock)
-    if problem and (project is None or manifest is not None):
+    if problem and manifest is not None:
         raise problem
+    if problem and project is None:
+        raise problem.advising(NAMED)
     name = project or (found.manifest.project if found else "")
     mine = found if found and found.manifest.project == name else None
     destinations = {each.name: each.url for each in mine.manifest.destinations} if mine else {}
@@ -131,9 +137,12 @@ def _credited(name: str, endpoint: str, *, variable: str, environ: Mapping[str, 
 
 def _address(text: str, *, place: str) -> str:
     """The Worker's address. Raise `OperatorEndpointUnusable` unless nobody on the way can read what goes there."""
+    unusable = OperatorEndpointUnusable(place=place, found=f"{text!r} is no address such as https://shop.example.com")
+    if not is_address(text):
+        raise unusable
     address = urlsplit(text.rstrip("/"))
-    if address.scheme not in {"http", "https"} or not address.hostname or address.path or address.query:
-        raise OperatorEndpointUnusable(place=place, found=f"{text!r} is no address such as https://shop.example.com")
+    if address.path or address.query:
+        raise unusable
     if address.username is not None or address.password is not None:
         raise OperatorEndpointUnusable(place=place, found="an address holds no credential: credential_env names it")
     if address.scheme != "https" and address.hostname not in _LOOPBACK:

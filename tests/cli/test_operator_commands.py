@@ -34,6 +34,8 @@ def test_a_project_that_nothing_leads_to_is_named_with_what_there_is(laptop: She
     [
         ('[project.mill]\nendpoint = "http://mill.example.com"\n', "must be https"),
         ('[project.mill]\nendpoint = "mill.example.com"\n', "is no address"),
+        ('[project.mill]\nendpoint = "https://[mill"\n', "is no address"),
+        ('[project.mill]\nendpoint = "https://mill.example.com:99999"\n', "is no address"),
         ('[project.mill]\nendpoint = "https://a:b@mill.example.com"\n', "holds no credential"),
         ('[project.mill]\nendpoint = "https://mill.example.com/v1"\n', "is no address"),
         ('[project.mill]\nurl = "https://mill.example.com"\n', "must have endpoint"),
@@ -51,6 +53,16 @@ def test_settings_that_lead_nowhere_are_named(laptop: Shell, settings: str, told
 
     assert (refused.code, refused.error["name"]) == (2, "OperatorEndpointUnusable")
     assert told in refused.err
+
+
+@pytest.mark.parametrize("command", [("operator", "token"), ("storage", "guard")])
+def test_without_a_manifest_the_project_may_be_named(laptop: Shell, command: tuple[str, str]) -> None:
+    (laptop.folder / "contextful.toml").unlink()
+
+    refused = laptop(*command, "--json")
+
+    assert (refused.code, refused.error["name"]) == (2, "ManifestInvalid")
+    assert "--project NAME" in refused.err
 
 
 def test_a_key_is_made_once_and_for_its_owner_alone(laptop: Shell) -> None:

@@ -102,7 +102,7 @@ def test_another_schema_is_refused(store):
 
 @pytest.mark.clause("run.journal.execution-recovery")
 def test_another_project_is_refused(store):
-    with pytest.raises(ExecutionRecoveryMismatch, match=r"belongs to project .* a store of its own"):
+    with pytest.raises(ExecutionRecoveryMismatch, match=r"belongs to project .* give this one its own"):
         store.engine(project="other")
 
 
