@@ -83,7 +83,9 @@ def restore(profile: Profile, folder: Path, *, project: str) -> Backup:
     frontier = [json.loads(line) for line in lines(folder / FRONTIER)]
     if gone := missing(profile, frontier):
         shown = ", ".join(gone[:SHOWN]) + (f" and {len(gone) - SHOWN} more" if len(gone) > SHOWN else "")
-        raise ExecutionRecoveryMismatch(found=f"the backup goes with objects that are not there: {shown}")
+        raise ExecutionRecoveryMismatch(found=f"the backup goes with objects that are not there: {shown}").advising(
+            "bring them back from a copy of the corpus, and restore again"
+        )
     profile.database.run(*schema(*profile.tables), call("set_meta", name=RESTORING, value=name))
     for table in tables(profile.tables):
         if table.name != "meta":
@@ -125,7 +127,8 @@ def _require_empty(profile: Profile, name: str) -> None:
     present = {table for (table,) in profile.database.run(call("list_tables"))[0]}
     meta: dict[str, str] = dict(profile.database.run(call("read_meta"))[0]) if "meta" in present else {}
     if meta.get(RESTORING) != name:
-        raise ExecutionRecoveryMismatch(found="a backup is restored into an empty store only, and this one is not")
+        found = "a backup is restored into an empty store only, and this one is not"
+        raise ExecutionRecoveryMismatch(found=found).advising("what is here stands: name a database that holds nothing")
 
 
 def _quiet(profile: Profile) -> list[Row]:
@@ -150,7 +153,8 @@ def _header(folder: Path, project: str) -> dict[str, Any]:
     if header["schema"] != SCHEMA_VERSION:
         raise ExecutionSchemaIncompatible(found=str(header["schema"]), supported=str(SCHEMA_VERSION))
     if header["project"] != project:
-        raise ExecutionRecoveryMismatch(found=f"the backup is of project {header['project']!r}, not {project!r}")
+        found = f"the backup is of project {header['project']!r}, not {project!r}"
+        raise ExecutionRecoveryMismatch(found=found).advising("name another folder, or correct the manifest's name")
     for name, digest in header["digests"].items():
         if not (folder / name).is_file() or _digest(folder / name) != digest:
             raise BackupUnusable(folder=str(folder), found=f"{name} is missing or was changed")
