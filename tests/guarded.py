@@ -18,10 +18,13 @@ from engine.sql import call
 from tests.stores import LEASE, Died, Effect
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from engine.execution.execution import Execution
     from engine.execution.held import Held
     from engine.guards.guard import Guard, Standing
     from engine.host import Engine
+    from engine.ports import Call, Database, Rows
     from tests.stores import Store
 
 HOUR: Final = 3_600_000
@@ -58,6 +61,24 @@ def exits(store: Store, engine: Engine) -> None:
     """Record that nothing is left of `engine`'s process, as the serve process above it does."""
     engine.keeper.stop()
     store.here.profile.database.run(call("exit_holder", holder=engine.leases.holder))
+
+
+@dataclass
+class Overtaken:
+    """A store where something happens just before the next batch that holds the statement `name`."""
+
+    real: Database
+    name: str
+    first: Callable[[], object] | None
+
+    def run(self, *calls: Call) -> list[Rows]:
+        if self.first and self.name in [each.statement.name for each in calls]:
+            happens, self.first = self.first, None
+            happens()
+        return self.real.run(*calls)
+
+    def now(self) -> int:
+        return self.real.now()
 
 
 @dataclass

@@ -33,7 +33,8 @@ CREATE TABLE IF NOT EXISTS guard_audit (
 ) STRICT;
 
 -- name: create_standing_guards
--- A guard's rows with what else decides about it: the lease of the attempt it names, and its holder's exit.
+-- A guard's rows with what else decides about it: the lease of the attempt it names, and its holder's exit. Triggers
+-- keep an owner under its guard; the attempt is named whole all the same, for a lease of any other must hold nothing.
 CREATE VIEW IF NOT EXISTS standing_guards AS
 SELECT g.protected, g.token, g.scope, g.execution_id, g.attempt, g.holder, g.step, g.input, g.idempotency_key, g.kind,
        g.destination, g.window_ms, g.admitted_at, g.covered_until,
@@ -96,8 +97,8 @@ BEGIN
 END;
 
 -- name: refuse_inadmissible
--- An entry with an admission in doubt, or settled by a receipt, is sent again only while the window covers. Where a
--- guard stands that is the refusal, and acquire_guard meets it.
+-- An entry with an admission in doubt, or settled by a receipt, is sent again only while the window covers; one that
+-- begins nowhere covers nothing. Where a guard stands that is the refusal, and acquire_guard meets it.
 INSERT INTO refusals (reason)
 SELECT CASE WHEN j.receipt IS NULL THEN 'unsettled' ELSE 'settled' END
   FROM journal AS j
@@ -124,6 +125,7 @@ RETURNING attempts, next_attempt_at;
 -- Binds every protected row or none, for the caller whose claim stands. A row that is not as the caller knows it, an
 -- attempt whose lease has lapsed and a holder that is gone join nothing: their NULL is refused (superseded). A row
 -- that is protected already meets the primary key (guarded). A recorded entry, or another's claim, guards nothing.
+-- The attempt is named whole, though the rows name it too: which rows there are is the caller's to say.
 INSERT INTO guards (protected, token, scope, execution_id, attempt, holder, step, input, idempotency_key, kind,
                     destination, window_ms, admitted_at, covered_until)
 SELECT CASE WHEN own.scope IS NULL OR h.id IS NULL THEN NULL

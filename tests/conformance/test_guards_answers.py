@@ -155,19 +155,6 @@ def test_without_a_window_what_went_unanswered_keeps_its_guard_and_the_attempt_c
     assert not execution._room.callbacks.at_work(guards(store)[0].token), "nobody waits for its return"
 
 
-@pytest.mark.clause("run.journal.idempotency-key", "run.callback-guard.window")
-def test_a_refusal_after_a_call_that_went_unanswered_keeps_the_execution_and_its_key(store: Store) -> None:
-    effect = Effect(failing(Transient("away"), Permanent("no")))
-    with pytest.raises(StepFailed), opened(store, window=HOUR) as first:
-        first.step("send", effect, schedule=PATIENT, destination="vendor")
-
-    with opened(store, window=HOUR) as second:
-        second.step("send", effect, schedule=ONCE, destination="vendor")
-
-    assert second.execution_id == first.execution_id
-    assert effect.keys == effect.keys[:1] * 3
-
-
 @pytest.mark.clause("run.callback-guard.release")
 def test_a_status_that_the_destination_declares_a_refusal_is_an_answer(store: Store, destination: Vendor) -> None:
     execution = opened(store, window=None, refusals=(503,))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -185,6 +185,34 @@ def test_an_attempt_that_is_not_its_owners_is_not_even_told_what_is_recorded(sto
 
     with pytest.raises(ExecutionSuperseded):
         engine.profile.admission.admit(wanted)
+
+
+@pytest.mark.clause("run.callback-guard.acquire")
+@pytest.mark.parametrize(
+    ("ancestor", "lease"),
+    [
+        *(({field: "another"}, {}) for field in ("scope", "execution_id", "run_id", "holder")),
+        *(({}, {field: value}) for field, value in (("key", "another"), ("holder", "another"), ("fence", 2))),
+    ],
+)
+def test_a_row_is_bound_only_where_all_of_it_is_as_the_caller_knows_it(
+    store: Store, ancestor: dict[str, str], lease: dict[str, Any]
+) -> None:
+    engine = store.here
+    held, job = internal(engine, "item:score:1"), internal(engine, "job:score")
+    fence = Fences(engine.profile.database).take("entity:customers:42", holder=engine.leases.holder)
+    assert fence is not None
+    known = asked(engine, held, above=(job,), fences=(fence,))
+
+    with pytest.raises(ExecutionSuperseded):
+        engine.profile.admission.admit(
+            replace(known, above=(replace(job.attempt, **ancestor),), fences=(replace(fence, **lease),))
+        )
+
+    assert guards(store) == []
+    engine.profile.admission.admit(known)
+    (guard,) = guards(store)
+    assert guard.protected == ("lease:entity:customers:42", "owner:item:score:1", "owner:job:score")
 
 
 @pytest.mark.clause("run.callback-guard.replay")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +16,7 @@ from engine.guards.desk import Desk
 from engine.shapes import INLINE_LIMIT, EntryKey
 from tests.guarded import (
     HOUR,
+    Overtaken,
     again,
     asked,
     desk,
@@ -31,10 +32,7 @@ from tests.guarded import (
 from tests.stores import LEASE, Effect, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from engine.guards.guard import Guard
-    from engine.ports import Call, Database, Rows
 
 UNKNOWN_FORMS = (
     *("", "{key}", "receipt:{key}", "receipt:{key}:", "receipt:{key}: ", "receipt::ch_1", "Receipt:{key}:1"),
@@ -174,22 +172,6 @@ def test_a_value_is_taken_later_only_for_the_receipt_that_settled_an_unrecorded_
     assert (store.entries(dead.execution.execution_id), desk(store).audits()) == before
 
 
-@dataclass
-class Overtaken:
-    """A store where something happens just before the next audit row is written."""
-
-    real: Database
-    first: Callable[[], object]
-
-    def run(self, *calls: Call) -> list[Rows]:
-        if "audit_guard" in [each.statement.name for each in calls]:
-            self.first()
-        return self.real.run(*calls)
-
-    def now(self) -> int:
-        return self.real.now()
-
-
 @pytest.mark.clause("run.callback-guard.evidence")
 @pytest.mark.parametrize("blank", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("what", ["given by another", "sent again"])
@@ -210,7 +192,7 @@ def test_a_value_that_is_overtaken_is_not_recorded_and_not_said_to_be(store: Sto
         at.supply(dead.guard.token, evidence=receipt(dead.guard), operator="ops", value=recorded_bytes(value))
 
     with pytest.raises(ExecutionGuardUnknown):
-        supply(Desk(Overtaken(profile.database, overtakes), profile.admission), "second")
+        supply(Desk(Overtaken(profile.database, "audit_guard", overtakes), profile.admission), "second")
 
     (entry,) = store.entries(dead.execution.execution_id)
     assert entry.value == (None if what == "sent again" else recorded_bytes("first"))

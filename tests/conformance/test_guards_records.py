@@ -1,4 +1,4 @@
-"""What of a callback is recorded, by whom, and what stands where its value cannot be."""
+"""What of a callback is recorded, and by whom."""
 
 from __future__ import annotations
 
@@ -9,15 +9,22 @@ import pytest
 
 from engine.errors import (
     ExecutionSuperseded,
-    ExecutionTransferBlocked,
     RateLimited,
-    StepFailed,
-    StorageUnusable,
     Transient,
     Waiting,
 )
-from engine.shapes import INLINE_LIMIT, FailureTag, Schedule
-from tests.guarded import HOUR, ONCE, TWICE, desk, engine_for, guards, left_sending, receipt, reconcile, recorded_bytes
+from engine.shapes import FailureTag, Schedule
+from tests.guarded import (
+    HOUR,
+    TWICE,
+    desk,
+    engine_for,
+    guards,
+    left_sending,
+    receipt,
+    reconcile,
+    recorded_bytes,
+)
 from tests.stores import LEASE, Effect, Store, failing
 
 if TYPE_CHECKING:
@@ -25,17 +32,7 @@ if TYPE_CHECKING:
 
     from engine.execution.execution import Execution
 
-LARGE = "x" * INLINE_LIMIT
 UNCHANGED = Transient("no answer came")
-
-
-def breaks_blobs(execution: Execution, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no blob be kept: the disk is full, or the bucket is away."""
-
-    def full(_: bytes) -> None:
-        raise StorageUnusable(place="blobs", reason="no space left on device")
-
-    monkeypatch.setattr(execution._room.journal._blobs, "put", full)  # type: ignore[attr-defined] # the profile's own
 
 
 def looks_on(store: Store, look: Callable[[float], None]) -> None:
@@ -47,58 +44,6 @@ def looks_on(store: Store, look: Callable[[float], None]) -> None:
         return wait(event, milliseconds)
 
     store.clock.wait = waiting  # type: ignore[method-assign] # looks on while somebody waits
-
-
-@pytest.mark.clause("run.callback-guard.release")
-def test_while_the_window_covers_a_value_that_cannot_be_kept_lets_the_guard_go_and_its_key_is_sent_again(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    execution = store.open(engine=engine_for(store))
-    effect = Effect(LARGE)
-    with monkeypatch.context() as broken:
-        breaks_blobs(execution, broken)
-        with pytest.raises((StepFailed, StorageUnusable)):
-            execution.step("send", effect, schedule=ONCE, destination="vendor")
-    between = (guards(store), [entry.doubts for entry in store.entries(execution.execution_id)])
-
-    value = execution.step("send", effect, destination="vendor")
-
-    assert between == ([], [1])
-    assert value == LARGE
-    assert len(effect.keys) == 2
-    assert len(set(effect.keys)) == 1
-
-
-@pytest.mark.clause("run.callback-guard.release", "run.callback-guard.evidence")
-def test_without_a_window_a_value_that_cannot_be_kept_leaves_the_guard_for_a_receipt_and_the_value(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    execution = store.open(engine=engine_for(store, window=None, stalls=True))
-    effect = Effect(LARGE)
-    with monkeypatch.context() as broken:
-        breaks_blobs(execution, broken)
-        with pytest.raises(ExecutionTransferBlocked), execution:
-            execution.step("send", effect, schedule=TWICE, destination="vendor")
-    (guard,) = guards(store)
-    assert not execution._room.callbacks.at_work(guard.token), "nobody waits for its return"
-
-    reconcile(store, guard, receipt(guard), value=recorded_bytes(LARGE))
-
-    assert effect.calls == 1
-    assert store.open(engine=engine_for(store, window=None)).step("send", effect, destination="vendor") == LARGE
-    assert effect.calls == 1
-
-
-@pytest.mark.clause("run.journal.inline-cutoff", "run.callback-guard.release")
-def test_a_value_past_the_cutoff_is_recorded_with_the_release(store: Store) -> None:
-    execution = store.open(engine=engine_for(store))
-
-    assert execution.step("send", Effect(LARGE), destination="vendor") == LARGE
-
-    (entry,) = store.entries(execution.execution_id)
-    assert entry.blob is not None
-    assert guards(store) == []
-    assert execution.step("send", Effect("other"), destination="vendor") == LARGE
 
 
 @pytest.mark.clause("run.journal.current-owner", "run.callback-guard.manual")

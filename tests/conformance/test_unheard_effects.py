@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from engine.errors import Permanent, StepFailed, StorageUnusable
-from engine.shapes import Schedule
+from engine.errors import Permanent, StepFailed, StorageUnusable, Transient
 from tests.destinations import HANG_UP, Vendor
+from tests.guarded import ONCE, TWICE, engine_for
 from tests.stores import Effect, Store, failing
 
 if TYPE_CHECKING:
     from engine.execution.call import Call
     from tests.clocks import SettableClock
-
-ONCE = Schedule(attempts=1)
 
 
 @pytest.mark.clause("run.journal.idempotency-key")
@@ -62,3 +60,16 @@ def test_a_first_effect_that_failed_for_certain_lets_its_execution_go(store: Sto
         execution.step("charge", Effect(failing(Permanent("no"))), schedule=ONCE)
 
     assert store.owner() is None
+
+
+@pytest.mark.clause("run.journal.idempotency-key", "run.callback-guard.window")
+def test_a_refusal_after_a_call_that_went_unanswered_keeps_the_execution_and_its_key(store: Store) -> None:
+    effect = Effect(failing(Transient("away"), Permanent("no")))
+    with pytest.raises(StepFailed), store.open(engine=engine_for(store)) as first:
+        first.step("send", effect, schedule=TWICE, destination="vendor")
+
+    with store.open(engine=engine_for(store)) as second:
+        second.step("send", effect, schedule=ONCE, destination="vendor")
+
+    assert second.execution_id == first.execution_id
+    assert effect.keys == effect.keys[:1] * 3
