@@ -177,6 +177,25 @@ def test_a_store_is_backed_up_and_restored_beside_its_corpus(landed: Shell) -> N
     assert landed("storage", "backup", "kept").code == 1
 
 
+def test_a_restore_that_is_refused_says_what_to_do_about_it(landed: Shell) -> None:
+    landed.json("storage", "backup", "kept")
+
+    standing = landed("storage", "restore", "kept")
+    for path in state(landed):
+        path.unlink()
+    landed.write("contextful.toml", (landed.folder / "contextful.toml").read_text().replace('"shop"', '"other"'))
+    foreign = landed("storage", "restore", "kept")
+    landed.write("contextful.toml", (landed.folder / "contextful.toml").read_text().replace('"other"', '"shop"'))
+    for part in landed.folder.glob(".contextful/corpus/**/*.parquet"):
+        part.unlink()
+    partless = landed("storage", "restore", "kept")
+
+    assert (standing.code, foreign.code, partless.code) == (1, 1, 1)
+    assert standing.err.endswith("; what is here stands: name a database that holds nothing\n")
+    assert foreign.err.endswith("; name another folder, or correct the manifest's name\n")
+    assert partless.err.endswith("; bring them back from a copy of the corpus, and restore again\n")
+
+
 def test_a_backup_where_nothing_can_be_written_is_refused_with_its_place(landed: Shell) -> None:
     written = landed("storage", "backup", "orders.jsonl/kept")
     read = landed("storage", "restore", "orders.jsonl/kept")
