@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from engine.errors import ExecutionSuperseded, JoinFailed, Permanent, StepFailed, Waiting
+from engine.errors import ExecutionClosed, ExecutionSuperseded, JoinFailed, Permanent, StepFailed, Waiting
 from engine.secrets import SecretGuard
 from engine.shapes import RunStatus
 from tests.stores import Effect, died, failing
@@ -30,7 +30,7 @@ def test_a_handle_whose_attempt_waits_does_nothing_more(store: Store, clock: Set
     clock.advance(HOUR)
     resumed = store.elsewhere()
 
-    with pytest.raises(ExecutionSuperseded):
+    with pytest.raises(ExecutionClosed):
         left_behind.step("late", died)
     with pytest.raises(ExecutionSuperseded):
         store.here.owners.check(left_behind._held.attempt)
@@ -48,7 +48,7 @@ def test_a_handle_whose_attempt_goes_on_in_the_same_process_does_nothing_more_ei
     clock.advance(HOUR)
     resumed = store.open()
 
-    with pytest.raises(ExecutionSuperseded):
+    with pytest.raises(ExecutionClosed):
         left_behind.step("late", died)
 
     assert resumed.step("late", Effect()) == "done"
