@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from engine.binding import is_address
 from engine.buckets import Bucket
@@ -29,6 +29,14 @@ ATTEMPTS: Final = 3
 TIMEOUT_S: Final = 15
 PAGE: Final = 1000
 """Keys of one page of a listing."""
+CORRECT: Final = (
+    "correct CONTEXTFUL_S3_BUCKET, …_ENDPOINT, …_REGION, …_ACCESS_KEY_ID or …_SECRET_ACCESS_KEY, and run again"
+)
+"""What to do where the bucket or its keys are others than the settings say."""
+
+_OF_THE_SETTINGS: Final = frozenset({"NoSuchBucket", "InvalidAccessKeyId", "SignatureDoesNotMatch", "AccessDenied"})
+"""Refusals that tell of no object: a bucket that is not there is none that lacks it."""
+
 _ABSENT: Final = 404
 _NOT_AS_KNOWN: Final = 412
 
@@ -90,7 +98,7 @@ class S3Keys:
             answer = self._client.get_object(**self._at(key))
             return Held(answer["Body"].read(), _bare(answer["ETag"]))
 
-        return self._unless(_ABSENT, lambda: self._asked(read, key))
+        return self._unless(_ABSENT, lambda: self._read(read, key))
 
     def head(self, key: str) -> Facts | None:
         """HeadObject."""
@@ -100,7 +108,7 @@ class S3Keys:
             written_at = int(answer["LastModified"].timestamp() * 1000)
             return Facts(key, answer["ContentLength"], _bare(answer["ETag"]), written_at)
 
-        return self._unless(_ABSENT, lambda: self._asked(look, key))
+        return self._unless(_ABSENT, lambda: self._read(look, key))
 
     def put(self, key: str, content: bytes, *, replacing: str | None) -> bool:
         """PutObject under a condition. Where nothing stands, `If-Match` may be answered as absent."""
@@ -130,7 +138,7 @@ class S3Keys:
         """ListObjectsV2, page after page."""
         more: dict[str, str] = {}
         while True:
-            page = self._asked(lambda: self._client.list_objects_v2(**self._under(prefix), **more), prefix)  # noqa: B023
+            page = self._read(lambda: self._client.list_objects_v2(**self._under(prefix), **more), prefix)  # noqa: B023
             for each in page.get("Contents", ()):
                 written_at = int(each["LastModified"].timestamp() * 1000)
                 yield Facts(each["Key"].removeprefix(self._prefix), each["Size"], _bare(each["ETag"]), written_at)
@@ -148,8 +156,15 @@ class S3Keys:
     def _under(self, prefix: str) -> dict[str, Any]:
         return {"Bucket": self._bucket, "Prefix": self._prefix + prefix, "MaxKeys": PAGE}
 
+    def _read(self, request: Callable[[], T], key: str) -> T:
+        """Send what changes nothing, again while no usable answer comes."""
+        try:
+            return self._asked(request, key)
+        except StorageBindingUnavailable as lost:
+            raise _unavailable(lost.place, lost.reason, applied="no") from lost
+
     def _asked(self, request: Callable[[], T], key: str) -> T:
-        """Send what is harmless to repeat, again while no usable answer comes."""
+        """Send what is harmless to repeat, again while no usable answer comes; any attempt may have been applied."""
         for attempt in range(1, ATTEMPTS):
             try:
                 return self._told(request, key)
@@ -174,12 +189,14 @@ class S3Keys:
             status = refusal.response["ResponseMetadata"].get("HTTPStatusCode", 0)
             reason = f"{refusal.response['Error'].get('Code', status)}: {refusal.response['Error'].get('Message', '')}"
             if status in {409, 429} or status >= 500:
-                raise StorageBindingUnavailable(place=place, reason=reason, applied="unknown") from refusal
+                raise _unavailable(place, reason, applied="unknown") from refusal
+            if refusal.response["Error"].get("Code") in _OF_THE_SETTINGS:
+                raise StorageUnusable(place=place, reason=reason).advising(CORRECT) from refusal
             raise _Answered(status, place=place, reason=reason) from refusal
         except (NoCredentialsError, ParamValidationError) as wrong:
-            raise StorageUnusable(place=place, reason=str(wrong)) from wrong
+            raise StorageUnusable(place=place, reason=str(wrong)).advising(CORRECT) from wrong
         except (BotoCoreError, HTTPError) as lost:
-            raise StorageBindingUnavailable(place=place, reason=str(lost), applied="unknown") from lost
+            raise _unavailable(place, str(lost), applied="unknown") from lost
 
     def _unless(self, status: int, request: Callable[[], T]) -> T | None:
         """What `request` gives, or None where the bucket answered `status`."""
@@ -189,6 +206,12 @@ class S3Keys:
             if answered.status == status:
                 return None
             raise
+
+
+def _unavailable(place: str, reason: str, *, applied: Literal["no", "unknown"]) -> StorageBindingUnavailable:
+    """No usable answer, which may be the settings' fault too."""
+    lost = StorageBindingUnavailable(place=place, reason=reason, applied=applied)
+    return lost.advising(f"see that CONTEXTFUL_S3_ENDPOINT is right; {lost.remedy}")
 
 
 class _Answered(StorageUnusable):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from engine.buckets import open_bucket
-from engine.errors import StorageBindingUnavailable, StorageCapabilityMissing
+from engine.errors import StorageBindingUnavailable, StorageCapabilityMissing, StorageUnusable
 from r2.s3 import Settings, _client
 
 if TYPE_CHECKING:
@@ -50,8 +50,20 @@ def test_a_bucket_that_nobody_answers_for_says_so(tmp_path: Path, free_address: 
     for name in ("r2-binding", "r2-s3"):
         bucket = open_bucket(name, tmp_path, environ=environ)
 
-        with pytest.raises(StorageBindingUnavailable):
+        with pytest.raises(StorageBindingUnavailable, match=r"CONTEXTFUL_(BINDING_URL|S3_ENDPOINT)") as read:
             bucket.objects.get("t/a")
         with pytest.raises(StorageBindingUnavailable):
             bucket.objects.create("t/a", b"")
+        assert read.value.applied == "no"
         bucket.close()
+
+
+@pytest.mark.clause("run.journal.storage-incomplete")
+def test_a_bucket_that_is_not_there_is_none_that_is_empty(tmp_path: Path, s3_environ: dict[str, str]) -> None:
+    bucket = open_bucket("r2-s3", tmp_path, environ=s3_environ | {"CONTEXTFUL_S3_BUCKET": "another"})
+    objects = bucket.objects
+
+    for use in (lambda: objects.get("t/a"), lambda: list(objects.list("")), lambda: objects.put("t/a", b"")):
+        with pytest.raises(StorageUnusable, match=r"NoSuchBucket.*correct CONTEXTFUL_S3_BUCKET"):
+            use()
+    bucket.close()
