@@ -209,6 +209,10 @@ class PostgresRelation:
             return ConnectorBoundHit(place=self._place, bound="call-deadline", limit=limit)
         if state.startswith(_REFUSED):
             return AuthExpired(said)
+        if not state and isinstance(
+            error, psycopg.DataError
+        ):  # the client's own word, of a value Python has no room for
+            return Permanent(said, remedy="cast its column to text in source.query, or leave such rows out there")
         broken = not state and isinstance(error, psycopg.OperationalError)
         return Transient(said) if broken or state.startswith(_PASSING) else Permanent(said)
 

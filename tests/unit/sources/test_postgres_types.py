@@ -161,6 +161,16 @@ def test_what_json_lacks_is_still_told(everything, name):
     assert plain(pull.rows[0][name]) is not None
 
 
+@pytest.mark.parametrize("spelled", ["TIMESTAMPTZ 'infinity'", "DATE '-infinity'", "TIMESTAMP '0044-03-15 BC'"])
+def test_an_instant_that_nothing_holds_is_told_with_the_way_round_it(postgres_database, spelled):
+    beyond = postgres_database.table(source={"query": f"SELECT {spelled} AS at"})
+    as_text = postgres_database.table(source={"query": f"SELECT ({spelled})::text AS at"})
+
+    with pytest.raises(Permanent, match=r"cast its column to text in source\.query"):
+        postgres_database.pulls(beyond)
+    assert len(postgres_database.pulls(as_text)[0].rows) == 1
+
+
 def test_a_query_cannot_write(postgres_database):
     postgres_database("CREATE SEQUENCE numbers")
 
