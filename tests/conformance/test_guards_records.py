@@ -13,13 +13,15 @@ from engine.errors import (
     Transient,
     Waiting,
 )
-from engine.shapes import FailureTag, Schedule
+from engine.shapes import FailureTag, RunStatus, Schedule
 from tests.guarded import (
     HOUR,
     TWICE,
+    admitted,
     desk,
     engine_for,
     guards,
+    internal,
     left_sending,
     receipt,
     reconcile,
@@ -174,6 +176,26 @@ def test_a_resumed_retry_waits_for_its_instant_under_no_guard(store: Store, earl
     assert value == "sent"
     assert seen == [0]
     assert effect.calls == 2
+
+
+@pytest.mark.clause("run.callback-guard.release", "run.journal.current-owner")
+@pytest.mark.parametrize("how", ["closed", "parked"])
+def test_what_comes_back_once_its_attempt_has_left_is_recorded_by_nobody_and_leaves_the_guard(
+    store: Store, how: str
+) -> None:
+    engine = engine_for(store)
+    held = internal(engine, "job:score")
+    out = admitted(engine, held)
+    if how == "closed":
+        held.release(held.ended(RunStatus.FAILED))
+    else:
+        held.park(held.waiting(Waiting(step="other", due_at=store.clock.now() + HOUR)))
+
+    with pytest.raises(ExecutionSuperseded):
+        engine.profile.admission.record(out, recorded_bytes("charged"))
+
+    assert [each.token for each in guards(store)] == [out.token]
+    assert [entry.recorded for entry in store.entries(held.attempt.execution_id)] == [False]
 
 
 @pytest.mark.clause("run.callback-guard.acquire")

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from engine.errors import ExecutionSuperseded, ExecutionTransferBlocked, StepFailed, StorageUnusable
+from engine.errors import ExecutionSuperseded, ExecutionTransferBlocked, Refused, StepFailed, StorageUnusable
 from engine.guards.admission import SqlAdmission
 from engine.guards.rules import Mark
 from engine.journal import SqlJournal
 from engine.shapes import INLINE_LIMIT
+from engine.sql import call
 from tests.guarded import (
     ONCE,
     TWICE,
@@ -91,14 +92,44 @@ def test_a_value_that_a_sweep_takes_away_before_its_record_is_kept_once_more(sto
     def sweeps() -> None:
         swept.extend(journal.sweep(older_than=store.clock.now() + 1))
 
+    engine.profile.admission.record(admitted(engine, held, step="before"), recorded_bytes(f"{LARGE} that is kept"))
     out, value = admitted(engine, held), recorded_bytes(LARGE)
     SqlAdmission(Overtaken(engine.profile.database, "record_entry", sweeps), journal).record(out, value)
 
-    (entry,) = store.entries(held.attempt.execution_id)
+    _, entry = store.entries(held.attempt.execution_id)
     assert entry.blob is not None
     assert swept == [entry.blob.sha256]
     assert journal.value(entry) == value
     assert guards(store) == []
+
+
+@pytest.mark.clause("run.journal.blob-sweep", "run.callback-guard.release")
+@pytest.mark.parametrize("blank", ["sqlite"], indirect=True)
+def test_no_guard_is_released_for_a_value_whose_blob_is_doomed(store: Store) -> None:
+    engine, database = engine_for(store), store.here.profile.database
+    out = admitted(engine, internal(engine, "job:score"))
+    journal = engine.profile.journal
+    assert isinstance(journal, SqlJournal)
+    placed = journal.place(recorded_bytes(LARGE))
+    named = {**out.asked.entry, **out.asked.active, "claim": out.asked.claim, "guard": out.token}
+    database.run(call("require_recordable", **named, digest=placed["digest"]))
+
+    database.run(call("doom_blobs", older_than=store.clock.now() + 1))
+
+    with pytest.raises(Refused, match="superseded"):
+        database.run(call("require_recordable", **named, digest=placed["digest"]))
+
+
+@pytest.mark.clause("run.callback-guard.release")
+def test_no_guard_is_released_for_a_value_that_another_claim_keeps_from_being_recorded(store: Store) -> None:
+    engine = engine_for(store)
+    out = admitted(engine, internal(engine, "job:score"))
+    engine.profile.journal.park(out.asked.key, token=out.asked.claim)
+
+    with pytest.raises(ExecutionSuperseded):
+        engine.profile.admission.record(out, recorded_bytes("charged"))
+
+    assert [each.token for each in guards(store)] == [out.token]
 
 
 @pytest.mark.clause("run.callback-guard.release")
