@@ -190,7 +190,8 @@ DELETE FROM guards WHERE token = :guard AND covered_until > :now
 RETURNING protected;
 
 -- name: clear_admission, durable
--- The destination refused: this admission is none in doubt.
+-- The destination refused: this admission is none in doubt. While its guard stands the entry is unrecorded and in doubt;
+-- a statement that arrives late is held to that all the same, here and below.
 UPDATE journal SET doubts = doubts - 1
  WHERE execution_id = :execution_id AND step = :step AND input = :input
    AND value IS NULL AND digest IS NULL AND doubts > 0

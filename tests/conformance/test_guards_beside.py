@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from engine.errors import EffectUnsettled, ExecutionPinMismatch, ExecutionSupers
 from engine.fences import Fences
 from engine.guards.rules import Mark
 from engine.guards.store import Guards
-from engine.shapes import INLINE_LIMIT, Entry
+from engine.shapes import INLINE_LIMIT, Entry, RunStatus
 from tests.guarded import (
     HOUR,
     admitted,
@@ -215,14 +216,67 @@ def test_a_row_is_bound_only_where_all_of_it_is_as_the_caller_knows_it(
     assert guard.protected == ("lease:entity:customers:42", "owner:item:score:1", "owner:job:score")
 
 
+@pytest.mark.clause("run.callback-guard.window", "run.callback-guard.release")
+@pytest.mark.parametrize(("window", "passed", "stands"), [(HOUR, HOUR - 1, False), (HOUR, HOUR, True), (None, 0, True)])
+def test_what_went_unanswered_is_released_by_the_stores_own_instant_however_late(
+    store: Store, window: int | None, passed: int, stands: bool
+) -> None:
+    out = admitted(store.here, internal(store.here, "job:score"), window=window)
+    store.clock.advance(passed)
+
+    with pytest.raises(ExecutionTransferBlocked) if stands else nullcontext():
+        store.here.profile.admission.settle(out, Mark.STAYS)
+
+    assert [each.token for each in guards(store)] == [out.token] * stands
+
+
+@pytest.mark.clause("run.callback-guard.window")
+@pytest.mark.parametrize("doubted", [False, True])
+def test_what_was_withdrawn_has_begun_a_window_only_where_an_earlier_admission_is_in_doubt(
+    store: Store, doubted: bool
+) -> None:
+    engine = store.here
+    held, begun = internal(engine, "job:score"), store.clock.now()
+    admitted(engine, internal(engine, "job:other"))
+    if doubted:
+        engine.profile.admission.settle(admitted(engine, held), Mark.STAYS)
+    else:
+        store.clock.advance(1)
+
+    engine.profile.admission.settle(admitted(engine, held), Mark.WITHDRAWN)
+
+    (entry,) = store.entries(held.attempt.execution_id)
+    assert (entry.admitted_at, entry.doubts) == ((begun, 1) if doubted else (None, 0))
+
+
 @pytest.mark.clause("run.callback-guard.replay")
 def test_a_takeover_under_other_pins_takes_nothing_and_releases_nothing(store: Store) -> None:
+    """Not even where another owner under those pins may be taken."""
     dead = left_sending(store)
+    store.open("other", plan="plan-b", engine=engine_for(store, stalls=True))
+    store.clock.advance(LEASE)
 
     with pytest.raises(ExecutionPinMismatch):
         store.open(plan="plan-b", engine=engine_for(store))
 
     assert guards(store) == [dead.guard]
+
+
+@pytest.mark.clause("run.callback-guard.replay")
+def test_a_guard_is_replayed_once_the_lease_of_its_own_attempt_has_lapsed_whichever_row_is_taken(store: Store) -> None:
+    engine = store.stalled()
+    held, job = internal(engine, "item:score:1"), internal(engine, "job:score")
+    out = admitted(engine, held, above=(job,))
+    job.release(job.ended(RunStatus.FAILED))
+    exits(store, engine)
+
+    with pytest.raises(ExecutionTransferBlocked) as refusal:
+        internal(store.here, "job:score")
+    store.clock.advance(LEASE)
+
+    assert refusal.value.token == out.token
+    assert internal(store.here, "job:score").resumed
+    assert guards(store) == []
 
 
 @pytest.mark.clause("run.callback-guard.scope")
