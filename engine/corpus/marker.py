@@ -152,7 +152,7 @@ def tail(objects: Objects, table: str, *, hint: int = 0) -> Marker | None:
 def require_whole(objects: Objects, table: str) -> None:
     """Raise `CommitMissing` where a marker of `table` is gone and a later one stands.
 
-    Readers stop at the gap, so a commit behind it would publish rows that nobody sees.
+    What is probed for stops at the gap: the rows behind it would be published, or left out, without a word.
     """
     for seq, name in enumerate(objects.list(layout.commits(table)), start=HEAD):
         if name != layout.marker(table, seq):

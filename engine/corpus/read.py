@@ -70,7 +70,8 @@ class ReadFace:
         """Run one SELECT over the tables and `_runs` as they were at `as_of` (inclusive; None: now).
 
         At most `limit` rows come back, and `truncated` tells that there were more. Raise `ReadRefused` for anything
-        that is not one SELECT over the corpus, `StorageUnusable` when a part cannot be read.
+        that is not one SELECT over the corpus, `StorageUnusable` when a part cannot be read, `CommitMissing` where a
+        table has lost a commit.
         """
         with _session() as connection:
             asked = admitted(statement, connection=connection)

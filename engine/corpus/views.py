@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
-from engine.corpus.marker import Marker, history
+from engine.corpus.marker import Marker, history, require_whole
 from engine.corpus.types import decimal_digits
 
 if TYPE_CHECKING:
@@ -66,7 +66,11 @@ class Snapshot:
 
 
 def snapshot(objects: Objects, table: str, *, as_of: int | None = None) -> Snapshot | None:
-    """`table` with every commit up to the instant `as_of`, inclusive; None when it has no commit at all."""
+    """`table` with every commit up to the instant `as_of`, inclusive; None when it has no commit at all.
+
+    Raise `CommitMissing` where a commit is gone: an answer without its rows would look like a whole one.
+    """
+    require_whole(objects, table)
     markers = list(history(objects, table))
     if not markers:
         return None
