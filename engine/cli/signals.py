@@ -1,4 +1,7 @@
-"""Being asked to stop: the first Ctrl-C or TERM stops a run as `run stop` does, a second one interrupts outright."""
+"""Being asked to stop: the first Ctrl-C, TERM or hang-up stops a run as `run stop` does, a second interrupts outright.
+
+A hang-up is what a closed terminal or a lost connection sends. Where it is to be ignored, as `nohup` sees to, it is.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +9,31 @@ import signal
 import threading
 from contextlib import contextmanager
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import FrameType
 
-SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+    _Handler = Callable[[int, FrameType | None], Any] | int | signal.Handlers | None
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Turn SIGTERM into `KeyboardInterrupt` for the block."""
+    """Turn SIGTERM and SIGHUP into `KeyboardInterrupt` for the block."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set handlers, and only it is interrupted
         return
-    standing = signal.signal(signal.SIGTERM, _interrupt)
+    standing = _set(_heeded()[1:], _interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, standing)
+        _restore(standing)
 
 
 @contextmanager
 def stopping(stop: Callable[[str], None]) -> Iterator[None]:
-    """Call `stop` at the first Ctrl-C or TERM of the block; the next raises `KeyboardInterrupt`.
+    """Call `stop` at the first Ctrl-C, TERM or hang-up of the block; the next raises `KeyboardInterrupt`.
 
     A handler interrupts the main thread wherever it stands, perhaps holding the lock that `stop` needs: so it only
     leaves word, for a thread that waits for it.
@@ -43,18 +46,32 @@ def stopping(stop: Callable[[str], None]) -> Iterator[None]:
     thread.start()
 
     def asked(_number: int, _frame: FrameType | None) -> None:
-        for number in SIGNALS:
-            signal.signal(number, _interrupt)
+        _set(_heeded(), _interrupt)
         words.put("interrupted")
 
-    standing = {number: signal.signal(number, asked) for number in SIGNALS}
+    standing = _set(_heeded(), asked)
     try:
         yield
     finally:
-        for number, handler in standing.items():
-            signal.signal(number, handler)
+        _restore(standing)
         words.put(None)
         thread.join()
+
+
+def _heeded() -> list[signal.Signals]:
+    """The signals to hear, Ctrl-C first: a hang-up that is ignored stays so."""
+    ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    return [signal.SIGINT, signal.SIGTERM, *([] if ignored else [signal.SIGHUP])]
+
+
+def _set(numbers: Sequence[signal.Signals], handler: _Handler) -> dict[signal.Signals, _Handler]:
+    """Give the signals one handler and return those they had."""
+    return {number: signal.signal(number, handler) for number in numbers}
+
+
+def _restore(standing: Mapping[signal.Signals, _Handler]) -> None:
+    for number, handler in standing.items():
+        signal.signal(number, handler)
 
 
 def _hear(words: SimpleQueue[str | None], stop: Callable[[str], None]) -> None:

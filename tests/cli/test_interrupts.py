@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from engine.demo.api import DemoApi, Manners
 from tests.cli.conftest import QUAKES
 
 if TYPE_CHECKING:
-    from engine.demo.api import DemoApi
     from tests.cli.conftest import Shell
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_stopped_run_exits_130_and_the_next_resumes_at_once(
     shell: Shell, slow_third_page: DemoApi, number: signal.Signals
 ) -> None:
@@ -41,6 +41,23 @@ def test_a_stopped_run_exits_130_and_the_next_resumes_at_once(
         2,
         1707,
     )
+
+
+def test_a_hang_up_that_is_to_be_ignored_is(shell: Shell) -> None:
+    """As under `nohup`."""
+    with DemoApi(manners=Manners(throttle_at=0, slow_at=3, slow_s=1)) as api:
+        shell.write("contextful.toml", QUAKES.format(url=api.url))
+        standing = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        try:
+            process = shell.start("pipeline", "run", "quakes", "--run-id", "first")
+        finally:
+            signal.signal(signal.SIGHUP, standing)
+        assert api.slow_page.wait(30)
+
+        process.send_signal(signal.SIGHUP)
+
+        assert process.wait(60) == 0
+    assert shell.json("run", "show", "first")["status"] == "success"
 
 
 def test_an_interrupted_command_says_so_as_json(shell: Shell, slow_third_page: DemoApi) -> None:
