@@ -236,13 +236,14 @@ SELECT protected, token, scope, execution_id, attempt, holder, step, input, idem
 -- name: require_reconcilable
 -- Refuses the batch unless the guard stands, is not held, and, where its key is the evidence, still covers.
 INSERT INTO refusals (reason)
-SELECT CASE WHEN s.token IS NULL THEN 'released'
-            WHEN s.exited_at IS NULL AND s.lease_until > :now THEN 'held'
-            WHEN :proof = 'replay' AND (s.covered_until IS NULL OR s.covered_until <= :now) THEN 'uncovered'
-       END
-  FROM (SELECT 1 AS one) LEFT JOIN (SELECT * FROM standing_guards WHERE token = :guard LIMIT 1) AS s
- WHERE s.token IS NULL OR (s.exited_at IS NULL AND s.lease_until > :now)
-    OR (:proof = 'replay' AND (s.covered_until IS NULL OR s.covered_until <= :now));
+SELECT reason FROM (
+  SELECT CASE WHEN s.token IS NULL THEN 'released'
+              WHEN s.exited_at IS NULL AND s.lease_until > :now THEN 'held'
+              WHEN :proof = 'replay' AND (s.covered_until IS NULL OR s.covered_until <= :now) THEN 'uncovered'
+         END AS reason
+    FROM (SELECT 1 AS one)
+    LEFT JOIN (SELECT * FROM standing_guards WHERE token = :guard LIMIT 1) AS s ON s.token = :guard) AS met
+ WHERE reason IS NOT NULL;
 
 -- name: audit_guard, durable
 INSERT INTO guard_audit (token, evidence, operator, at, execution_id, step, input, guard)
