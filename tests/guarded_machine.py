@@ -196,8 +196,8 @@ class Machine(RuleBasedStateMachine):
             return
         try:
             for life, scope in self._out():  # whatever still stands still would send after all
+                life.renew()
                 self._go_on(life, scope, How.RETURNS)
-            self.nothing_was_executed_twice()
             for life in self.alive:
                 life.die()
             for life in [life for life in self.lives if not life.reaped]:

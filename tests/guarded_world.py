@@ -51,7 +51,7 @@ class Met(StrEnum):
 
 STARTS: Final = [
     *[(None, Met.NOTHING), (None, Met.IN_DOUBT)],
-    *itertools.product((60_000, HOUR), [*Met, Met.LATE, Met.LATE]),
+    *itertools.product((60_000, HOUR), [*Met, *[Met.LATE] * 4]),
 ]
 """What walks begin with: the destination's window, and what has happened."""
 
