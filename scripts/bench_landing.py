@@ -11,7 +11,9 @@ files, memory is the process's peak. `--long` adds the same with ten times the p
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
+import functools
 import gc
 import importlib.util
 import json
@@ -219,27 +221,37 @@ CONTENDERS: dict[str, Callable[[str, Path, int], float]] = {
 
 def in_child(name: str, url: str, pages: int) -> tuple[float, float]:
     """Seconds and peak MB of one contender in a process and a folder of its own."""
-    folder = tempfile.mkdtemp(prefix="bench-", dir=os.environ.get("CONTEXTFUL_BENCH_DIR", "."))
-    try:
-        program = [sys.executable, __file__, "--child", name, url, folder, str(pages)]
-        answer = subprocess.run(program, stdout=subprocess.PIPE, text=True, check=True)
-        seconds, peak = answer.stdout.split()[-2:]
-        return float(seconds), float(peak)
-    finally:
-        shutil.rmtree(folder)
+    program = [sys.executable, __file__, "--child", name, url, str(new_folder()), str(pages)]
+    answer = subprocess.run(program, stdout=subprocess.PIPE, text=True, check=True)
+    seconds, peak = answer.stdout.split()[-2:]
+    return float(seconds), float(peak)
 
 
 def command(url: str, pages: int) -> float:
     """Seconds of `contextful pipeline run` as a command with nothing new, after a first load."""
-    with tempfile.TemporaryDirectory(dir=os.environ.get("CONTEXTFUL_BENCH_DIR", ".")) as folder:
-        contextful(url, Path(folder), pages)
-        program = [str(Path(sys.executable).with_name("contextful")), "pipeline", "run", "orders", "--json"]
-        spent = []
-        for _ in range(5):
-            began = time.perf_counter()
-            subprocess.run(program, cwd=folder, stdout=subprocess.DEVNULL, check=True)
-            spent.append(time.perf_counter() - began)
-        return statistics.median(spent)
+    folder = new_folder()
+    contextful(url, folder, pages)
+    program = [str(Path(sys.executable).with_name("contextful")), "pipeline", "run", "orders", "--json"]
+    spent = []
+    for _ in range(5):
+        began = time.perf_counter()
+        subprocess.run(program, cwd=folder, stdout=subprocess.DEVNULL, check=True)
+        spent.append(time.perf_counter() - began)
+    return statistics.median(spent)
+
+
+@functools.cache
+def _folders() -> Path:
+    """Where all contenders work. It goes at the end: some file systems are slow to create files right after removals,
+    and nobody shall pay for what another left."""
+    made = Path(tempfile.mkdtemp(prefix="bench-", dir=os.environ.get("CONTEXTFUL_BENCH_DIR", ".")))
+    atexit.register(shutil.rmtree, made)
+    return made
+
+
+def new_folder() -> Path:
+    """A folder of its own for a contender."""
+    return Path(tempfile.mkdtemp(dir=_folders()))
 
 
 @contextlib.contextmanager
