@@ -25,7 +25,7 @@ _ZULU: Final = re.compile(
     r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?Z", re.ASCII
 )
 
-_DIGITS: Final = str.maketrans("123456789", "000000000")
+_DIGITS: Final = bytes.maketrans(b"123456789", b"000000000")
 
 Rank = tuple[str, Any]
 """A value's kind and its place among the values of that kind."""
@@ -195,9 +195,8 @@ def _spelled_alike(clocks: Sequence[Any], floor: Any) -> bool:
     spelled = [*clocks, floor] if floor is not None else list(clocks)
     if set(map(type, spelled)) != {str} or not (_ZULU.fullmatch(min(spelled)) and _ZULU.fullmatch(max(spelled))):
         return False
-    mould = spelled[0].translate(_DIGITS) + "\n"
-    alike: bool = ("\n".join(spelled) + "\n").translate(_DIGITS) == mould * len(spelled)
-    return alike
+    written = ("\n".join(spelled) + "\n").encode("utf-8", "surrogatepass").translate(_DIGITS)
+    return written == written[: written.index(b"\n") + 1] * len(spelled)
 
 
 def _text_rank(text: str) -> Rank:

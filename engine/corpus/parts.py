@@ -76,10 +76,11 @@ def made_for(path: Path) -> tuple[int, int] | None:
 
 def _encoded(staged: Sequence[StagedPart], *, marker: Marker, table: str) -> Iterator[tuple[str, int, bytes]]:
     """Name, rows and Parquet bytes of each part, in order, made a few ahead."""
-    first, injected = 0, _Injected.of(marker)
+    filled = [part for part in staged if part.rows]
+    first, injected = 0, _Injected.of(marker, rows=max((part.rows for part in filled), default=0))
     ahead: deque[tuple[str, int, Future[bytes]]] = deque()
     with ThreadPoolExecutor(ENCODERS, thread_name_prefix="encode") as pool:
-        for part in filter(lambda part: part.rows, staged):
+        for part in filled:
             name = layout.part(table, marker.by.commit_id, part.ordinal)
             ahead.append(
                 (name, part.rows, pool.submit(_parquet, part, schema=marker.schema, injected=injected, first=first))
@@ -112,32 +113,25 @@ def _parquet(part: StagedPart, *, schema: Schema, injected: _Injected, first: in
 
 @dataclass(frozen=True, slots=True)
 class _Injected:
-    """The injected columns of one commit: made once, since a scalar costs as much as many rows."""
+    """The injected columns of one commit: those that are constant made once, as long as its longest part."""
 
-    instant: pa.TimestampScalar[Any, Any]
-    run: pa.Array[Any]
-    site: pa.Array[Any]
-    seq: pa.Int64Scalar
-    zero: pa.Int32Scalar
+    instants: pa.Array[Any]
+    runs: pa.Array[Any]
+    sites: pa.Array[Any]
+    seqs: pa.Array[Any]
 
     @classmethod
-    def of(cls, marker: Marker) -> _Injected:
+    def of(cls, marker: Marker, *, rows: int) -> _Injected:
+        always = pa.repeat(pa.scalar(0, pa.int32()), rows)
         return cls(
-            instant=pa.scalar(marker.committed_at * 1000, pa.timestamp("us", tz="UTC")),
-            run=pa.array([marker.by.run_id], pa.string()),
-            site=pa.array([marker.by.site_id], pa.string()),
-            seq=pa.scalar(marker.seq, pa.int64()),
-            zero=pa.scalar(0, pa.int32()),
+            instants=pa.repeat(pa.scalar(marker.committed_at * 1000, pa.timestamp("us", tz="UTC")), rows),
+            runs=pa.DictionaryArray.from_arrays(always, pa.array([marker.by.run_id], pa.string())),
+            sites=pa.DictionaryArray.from_arrays(always, pa.array([marker.by.site_id], pa.string())),
+            seqs=pa.repeat(pa.scalar(marker.seq, pa.int64()), rows),
         )
 
     def columns(self, *, first: int, rows: int) -> list[pa.Array[Any]]:
         """As `INJECTED` names them, for the rows from number `first` of the commit on."""
-        always = pa.repeat(self.zero, rows)
         numbers = pa.py_buffer(array("q", range(first, first + rows)))
-        return [
-            pa.repeat(self.instant, rows),
-            pa.DictionaryArray.from_arrays(always, self.run),
-            pa.DictionaryArray.from_arrays(always, self.site),
-            pa.repeat(self.seq, rows),
-            pa.Array.from_buffers(pa.int64(), rows, [None, numbers]),
-        ]
+        constant = (column.slice(0, rows) for column in (self.instants, self.runs, self.sites, self.seqs))
+        return [*constant, pa.Array.from_buffers(pa.int64(), rows, [None, numbers])]

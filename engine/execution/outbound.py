@@ -170,8 +170,7 @@ class Outbound:
 
     def _named(self, request: httpx.Request) -> None:
         intent = self._intent
-        # The query may hold a secret, so the ledger names the resource only.
-        target, _ = self._guard.text(str(request.url.copy_with(query=None, username=None, password=None)))
+        target, _ = self._guard.text(_resource(request.url))
         with intent.turn:
             if intent.abandoned:
                 raise Canceled("what this request is for has been stopped")
@@ -212,6 +211,12 @@ class _Intent:
         self.sent: list[dict[str, Any]] = []
         self.turn = threading.Lock()
         self.written = False
+
+
+def _resource(url: httpx.URL) -> str:
+    """What the ledger names of `url`: neither its query nor its `user:password@`, which may hold a secret."""
+    path, _, _ = url.raw_path.partition(b"?")
+    return f"{url.scheme}://{(url.netloc + path).decode('ascii')}"
 
 
 def _longest(request: httpx.Request) -> float:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote, unquote, unquote_plus, urljoin, urlsplit, urlunsplit
+from urllib.parse import SplitResult, quote, unquote, unquote_plus, urljoin, urlsplit, urlunsplit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -18,10 +19,20 @@ _PARAMETER: Final = re.compile(r';\s*([^\s=;,"]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|(
 def origin(url: str) -> str:
     """Scheme, host and port of `url`, the scheme's own port spelled out. Raise ValueError when it has none."""
     parts = urlsplit(url)
-    if parts.scheme not in _PORTS or not parts.hostname:
+    found = _origin(parts.scheme, parts.netloc)
+    if found is None:
         raise ValueError(f"{url} is no http or https URL")
+    return found
+
+
+@lru_cache
+def _origin(scheme: str, netloc: str) -> str | None:
+    """The origin of a scheme and what stands between `//` and the path: the same on every page of a walk."""
+    parts = SplitResult(scheme, netloc, "", "", "")
+    if scheme not in _PORTS or not parts.hostname:
+        return None
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return f"{parts.scheme}://{host}:{parts.port or _PORTS[parts.scheme]}"
+    return f"{scheme}://{host}:{parts.port or _PORTS[scheme]}"
 
 
 def absolute(base: str, link: str) -> str:
