@@ -14,7 +14,7 @@ from engine.errors import StorageProfileUnsupported
 from engine.sealed import KEY, NOTICE, SEALING, SealedObjects
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from engine.ports import Objects
@@ -62,7 +62,7 @@ class PairedObjects:
         """Write `name`."""
         self._usable.put(name, content)
 
-    def put_all(self, contents: Iterable[tuple[str, bytes]]) -> None:
+    def put_all(self, contents: Iterable[tuple[str, Callable[[], bytes]]]) -> None:
         """Write each."""
         self._usable.put_all(contents)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -161,8 +161,11 @@ class Objects(Protocol):
     def put(self, name: str, content: bytes) -> None:
         """Write `name` durably and whole, over what was there."""
 
-    def put_all(self, contents: Iterable[tuple[str, bytes]]) -> None:
-        """`put` each, durable together when it returns: what a commit's parts go through."""
+    def put_all(self, contents: Iterable[tuple[str, Callable[[], bytes]]]) -> None:
+        """`put` each, durable together when it returns: what a commit's parts go through.
+
+        Each content is made by the thread that writes it, so that some are made while others are written.
+        """
 
     def list(self, prefix: str) -> Iterator[str]:
         """The names under `prefix`, sorted."""

@@ -16,6 +16,7 @@ import hashlib
 import hmac
 import json
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 from engine.errors import SealBroken, SealKeyUnusable, StorageCapabilityMissing
@@ -23,7 +24,7 @@ from engine.journal import SqlJournal
 from engine.seals import MAGIC, key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from engine.ports import Blobs, Database, Objects
@@ -131,10 +132,13 @@ class SealedObjects:
         self._notice()
         self._objects.put(name, self._seal.close(content, name=name))
 
-    def put_all(self, contents: Iterable[tuple[str, bytes]]) -> None:
+    def put_all(self, contents: Iterable[tuple[str, Callable[[], bytes]]]) -> None:
         """Write each, sealed."""
         self._notice()
-        self._objects.put_all((name, self._seal.close(content, name=name)) for name, content in contents)
+        self._objects.put_all((name, partial(self._closed, name, make)) for name, make in contents)
+
+    def _closed(self, name: str, make: Callable[[], bytes]) -> bytes:
+        return self._seal.close(make(), name=name)
 
     def list(self, prefix: str) -> Iterator[str]:
         """The names under `prefix`, without the notice."""

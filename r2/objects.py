@@ -13,7 +13,7 @@ from engine.unanswered import settled
 from r2 import names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from concurrent.futures import Future
     from pathlib import Path
 
@@ -73,16 +73,19 @@ class BucketObjects:
         except StorageBindingUnavailable as lost:
             raise StorageBindingUnavailable(place=lost.place, reason=lost.reason, applied="unknown") from lost
 
-    def put_all(self, contents: Iterable[tuple[str, bytes]]) -> None:
-        """`put` each, `WORKERS` at a time; twice as many contents are in memory at most."""
+    def put_all(self, contents: Iterable[tuple[str, Callable[[], bytes]]]) -> None:
+        """Make and `put` each, `WORKERS` at a time; no more contents are in memory."""
         under_way: deque[Future[None]] = deque()
         with ThreadPoolExecutor(WORKERS, thread_name_prefix="put") as pool:
-            for name, content in contents:
-                under_way.append(pool.submit(self.put, name, content))
+            for name, make in contents:
+                under_way.append(pool.submit(self._put_made, name, make))
                 if len(under_way) == 2 * WORKERS:
                     under_way.popleft().result()
             while under_way:
                 under_way.popleft().result()
+
+    def _put_made(self, name: str, make: Callable[[], bytes]) -> None:
+        self.put(name, make())
 
     def list(self, prefix: str) -> Iterator[str]:
         """The names under `prefix`, sorted."""

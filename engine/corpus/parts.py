@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -24,16 +23,13 @@ from engine.corpus.marker import Committer, Marker, Part
 from engine.corpus.schema import INJECTED, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from concurrent.futures import Future
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from engine.corpus.schema import Schema
     from engine.pipeline.stage import StagedPart
     from engine.ports import Objects
 
-ENCODERS: Final = 2
-"""Threads that decode and encode; one part more than these is in memory before the store takes it."""
 _CONSTANT: Final = ["_run_id", "_site_id"]
 _DELTAS: Final = dict.fromkeys(["_ingested_at", "_commit_seq", "_row_seq"], "DELTA_BINARY_PACKED")
 
@@ -45,15 +41,24 @@ def names(staged: Sequence[StagedPart], *, by: Committer, table: str) -> list[st
 
 def written(objects: Objects, staged: Sequence[StagedPart], *, marker: Marker, table: str) -> tuple[Part, ...]:
     """Write each staged part as `marker`'s and return what the marker shall name, on disk."""
-    made: list[Part] = []
+    filled = [part for part in staged if part.rows]
+    injected = _Injected.of(marker, rows=max((part.rows for part in filled), default=0))
+    made: dict[int, Part] = {}
 
-    def contents() -> Iterator[tuple[str, bytes]]:
-        for name, rows, content in _encoded(staged, marker=marker, table=table):
-            made.append(Part(name, rows, len(content), hashlib.sha256(content).hexdigest()))
-            yield name, content
+    def make(part: StagedPart, name: str, first: int) -> bytes:
+        content = _parquet(part, schema=marker.schema, injected=injected, first=first)
+        made[part.ordinal] = Part(name, part.rows, len(content), hashlib.sha256(content).hexdigest())
+        return content
+
+    def contents() -> Iterator[tuple[str, Callable[[], bytes]]]:
+        first = 0
+        for part in filled:
+            name = layout.part(table, marker.by.commit_id, part.ordinal)
+            yield name, partial(make, part, name, first)
+            first += part.rows
 
     objects.put_all(contents())
-    return tuple(made)
+    return tuple(made[part.ordinal] for part in filled)
 
 
 def made_for(path: Path) -> tuple[int, int] | None:
@@ -72,29 +77,6 @@ def made_for(path: Path) -> tuple[int, int] | None:
         return None
     instant = rows.column("_ingested_at").cast(pa.int64())
     return int(rows.column("_commit_seq")[0].as_py()), int(instant[0].as_py()) // 1000
-
-
-def _encoded(staged: Sequence[StagedPart], *, marker: Marker, table: str) -> Iterator[tuple[str, int, bytes]]:
-    """Name, rows and Parquet bytes of each part, in order, made a few ahead."""
-    filled = [part for part in staged if part.rows]
-    first, injected = 0, _Injected.of(marker, rows=max((part.rows for part in filled), default=0))
-    ahead: deque[tuple[str, int, Future[bytes]]] = deque()
-    with ThreadPoolExecutor(ENCODERS, thread_name_prefix="encode") as pool:
-        for part in filled:
-            name = layout.part(table, marker.by.commit_id, part.ordinal)
-            ahead.append(
-                (name, part.rows, pool.submit(_parquet, part, schema=marker.schema, injected=injected, first=first))
-            )
-            first += part.rows
-            if len(ahead) > ENCODERS:
-                yield _finished(ahead)
-        while ahead:
-            yield _finished(ahead)
-
-
-def _finished(ahead: deque[tuple[str, int, Future[bytes]]]) -> tuple[str, int, bytes]:
-    name, rows, content = ahead.popleft()
-    return name, rows, content.result()
 
 
 def _parquet(part: StagedPart, *, schema: Schema, injected: _Injected, first: int) -> bytes:

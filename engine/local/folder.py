@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 INCOMING: Final = ".incoming"
 LOCK: Final = ".lock"
 WRITERS: Final = 4
-"""Threads that write and sync; twice as many contents may be in memory at once."""
+"""Threads that make, write and sync contents; each has one in memory."""
 RETRIES: Final = 8
 PATIENCE_S: Final = 2.0
 """How long a turn is waited for: whoever holds it may be a stopped process, and creation is guarded without it."""
@@ -71,15 +71,15 @@ class FolderObjects:
         with refusing(path):
             sync_folder(path.parent)
 
-    def put_all(self, contents: Iterable[tuple[str, bytes]]) -> None:
-        """Write each as it comes, `WRITERS` at a time; their folders are synced once, at the end."""
+    def put_all(self, contents: Iterable[tuple[str, Callable[[], bytes]]]) -> None:
+        """Make and write each, `WRITERS` at a time; their folders are synced once, at the end."""
         folders: set[Path] = set()
         under_way: deque[Future[None]] = deque()
         with ThreadPoolExecutor(WRITERS, thread_name_prefix="put") as pool:
-            for name, content in contents:
+            for name, make in contents:
                 path = self.local(name)
                 folders.add(path.parent)
-                under_way.append(pool.submit(self._place, path, content))
+                under_way.append(pool.submit(self._made, path, make))
                 if len(under_way) == 2 * WRITERS:
                     under_way.popleft().result()
             while under_way:
@@ -153,6 +153,9 @@ class FolderObjects:
             except OSError:
                 written.unlink(missing_ok=True)
                 raise
+
+    def _made(self, path: Path, make: Callable[[], bytes]) -> None:
+        self._place(path, make())
 
     def _within(self, folder: Path, act: Callable[[], object]) -> None:
         """Do `act` in `folder`, made anew when another process has just removed it as empty."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +15,7 @@ from engine.local import folder
 from engine.local.folder import FolderObjects
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
@@ -90,10 +91,10 @@ def test_many_parts_sync_their_folder_once(objects: FolderObjects, syncs: dict[s
     objects.put("t/first", b"")
     syncs.update(files=0, folders=0)
 
-    objects.put_all((f"t/{n}", b"x" * n) for n in range(50))
+    objects.put_all((f"t/{n}", partial(bytes, n)) for n in range(50))
 
     assert syncs == {"files": 50, "folders": 1}
-    assert objects.get("t/49") == b"x" * 49
+    assert objects.get("t/49") == bytes(49)
 
 
 def test_putting_many_takes_only_a_few_ahead_of_the_disk(
@@ -103,10 +104,10 @@ def test_putting_many_takes_only_a_few_ahead_of_the_disk(
     taken: list[int] = []
     monkeypatch.setattr(os, "fdatasync", lambda _: released.wait(10))
 
-    def contents() -> Iterator[tuple[str, bytes]]:
+    def contents() -> Iterator[tuple[str, Callable[[], bytes]]]:
         for n in range(40):
             taken.append(n)
-            yield f"t/{n}", b""
+            yield f"t/{n}", bytes
 
     writer = threading.Thread(target=objects.put_all, args=(contents(),))
     writer.start()
@@ -138,7 +139,7 @@ def test_a_failed_write_leaves_no_file_behind(
 
     monkeypatch.setattr(os, "fdatasync", full)
     with pytest.raises(StorageUnusable) as refusal:
-        objects.put_all([("t/2", b"x"), ("t/3", b"y")])
+        objects.put_all([("t/2", bytes), ("t/3", bytes)])
 
     assert "t/2" in refusal.value.place
     assert "No space left on device" in str(refusal.value)

@@ -88,7 +88,7 @@ def test_objects_are_sealed_where_they_lie_and_open_where_they_are_read(objects:
     objects.put("t/a", PLANTED)
     assert objects.create("t/b", PLANTED)
     assert not objects.create("t/b", PLANTED)
-    objects.put_all([("t/c", PLANTED)])
+    objects.put_all([("t/c", lambda: PLANTED)])
 
     assert [objects.get(name) for name in ("t/a", "t/b", "t/c", "t/d")] == [PLANTED] * 3 + [None]
     assert list(objects.list("")) == ["t/a", "t/b", "t/c"]
@@ -131,7 +131,7 @@ def test_a_sealed_corpus_opens_under_its_own_key_alone(sealed: Store, environ: d
         lambda: objects.delete(["t/a"]),
         lambda: objects.create("t/b", b""),
         lambda: objects.put("t/a", b""),
-        lambda: objects.put_all([("t/a", b"")]),
+        lambda: objects.put_all([("t/a", bytes)]),
         lambda: objects.unfinished(before=0),
         lambda: objects.forget([]),
         lambda: objects.turn("t/").__enter__(),
