@@ -177,9 +177,12 @@ class SealedObjects:
         """Raise `SealBroken` where the corpus is sealed under another key, or holds rows and is not sealed."""
         notice = self._objects.get(NOTICE)
         if notice is None:
-            if next(iter(self._objects.list("")), None) is not None:
-                raise SealBroken(name="the corpus", reason="it was written without a key and is not sealed")
-            return
+            if next(iter(self._objects.list("")), None) is None:
+                return
+            # Another engine may have begun the corpus between the two looks: it notes its key before anything else.
+            notice = self._objects.get(NOTICE)
+        if notice is None:
+            raise SealBroken(name="the corpus", reason="it was written without a key and is not sealed")
         key_id = json.loads(notice)["key"]
         if key_id != self._seal.id:
             raise SealBroken(name="the corpus", reason=f"it is sealed under key {key_id}, and {KEY} is {self._seal.id}")

@@ -136,8 +136,10 @@ class Effects:
 
     def _ending(self, raised: BaseException) -> Ending:
         """How the callback ended that raised: by the answers its requests got, and else by what it raised."""
-        answered = ending(self.outbound.statuses, refusals=self.destination.refusals)
-        known = self.outbound.ours or isinstance(raised, EffectOverdue)
+        statuses = self.outbound.statuses
+        answered = ending(statuses, refusals=self.destination.refusals)
+        # Statuses tell of a client that the effect did not ask for itself: it kept one of an earlier step.
+        known = statuses or self.outbound.ours or isinstance(raised, EffectOverdue)
         if answered is Ending.UNANSWERED or (known and not self.outbound.by_other_means):
             return answered
         # It sends by means of its own, of which nothing is known but what it says.

@@ -84,6 +84,23 @@ def test_a_key_may_be_spelled_in_hexadecimal_or_base64() -> None:
     assert Seal.of({KEY: ""}) is None
 
 
+def test_two_engines_may_begin_a_sealed_corpus_at_once(
+    objects: SealedObjects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = SealedObjects(FolderObjects(tmp_path / "corpus"), seal=Seal.of({KEY: ONE}), opened=tmp_path / "other")  # type: ignore[arg-type]  # a key is set
+    listing = FolderObjects.list
+
+    def after_the_other(folder: FolderObjects, prefix: str) -> Iterator[str]:
+        monkeypatch.undo()
+        other.put("t/a", PLANTED)
+        return listing(folder, prefix)
+
+    monkeypatch.setattr(FolderObjects, "list", after_the_other)
+
+    assert objects.create("t/b", PLANTED)
+    assert [objects.get("t/a"), other.get("t/b")] == [PLANTED, PLANTED]
+
+
 def test_objects_are_sealed_where_they_lie_and_open_where_they_are_read(objects: SealedObjects, tmp_path: Path) -> None:
     objects.put("t/a", PLANTED)
     assert objects.create("t/b", PLANTED)
