@@ -20,8 +20,6 @@ from engine.shapes import canonical_json
 
 _PULL: Final = b"contextful.pull"
 _SCHEMA: Final = b"contextful.schema"
-_OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
-"""One thread: a page is a handful of small buffers, and to hand them round costs more than to compress them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,7 @@ def encode(batch: pa.RecordBatch, meta: PullMeta) -> bytes:
     """
     schema = batch.schema.with_metadata({_PULL: _pull(meta), _SCHEMA: _found(meta)})
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema, options=_OPTIONS) as stream:
+    with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
         stream.write_batch(batch)
     return sink.getvalue().to_pybytes()
 
