@@ -60,6 +60,23 @@ def doubts(store: Store, execution: Execution) -> list[int]:
 
 
 @pytest.mark.clause("run.callback-guard.release")
+def test_answers_to_a_client_that_an_effect_kept_are_answers(store: Store, destination: Vendor) -> None:
+    """Whatever it raises: what the ledger holds of its requests tells how it ended."""
+    execution, kept = opened(store, window=None), list[httpx.Client]()
+    execution.step("look", lambda call: kept.append(call.http))
+    destination.script.append(402)
+
+    def effect(_: Call) -> None:
+        kept[0].post(destination.url, json={"amount": 1})
+        raise Transient("the charge was turned down")
+
+    with pytest.raises(StepFailed):
+        execution.step("send", effect, schedule=ONCE, destination="vendor")
+
+    assert (destination.received != [], destination.executed, guards(store)) == (True, [], [])
+
+
+@pytest.mark.clause("run.callback-guard.release")
 @pytest.mark.parametrize("window", [None, HOUR])
 def test_a_callback_that_returns_leaves_no_guard_and_its_value(
     store: Store, destination: Vendor, window: int | None

@@ -19,7 +19,7 @@ _PARAMETER: Final = re.compile(r';\s*([^\s=;,"]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|(
 def origin(url: str) -> str:
     """Scheme, host and port of `url`, the scheme's own port spelled out. Raise ValueError when it has none."""
     parts = urlsplit(url)
-    found = _origin(parts.scheme, parts.netloc)
+    found = _origin(parts.scheme, parts.netloc.rpartition("@")[2])
     if found is None:
         raise ValueError(f"{url} is no http or https URL")
     return found
@@ -27,7 +27,7 @@ def origin(url: str) -> str:
 
 @lru_cache
 def _origin(scheme: str, netloc: str) -> str | None:
-    """The origin of a scheme and what stands between `//` and the path: the same on every page of a walk."""
+    """The origin of a scheme, a host and its port: the same on every page of a walk. No credential is kept here."""
     parts = SplitResult(scheme, netloc, "", "", "")
     if scheme not in _PORTS or not parts.hostname:
         return None

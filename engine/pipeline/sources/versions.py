@@ -17,6 +17,6 @@ MODULES: Final = {
 }
 """The modules of this package whose text each connector's hash stands for."""
 
-HTTP: Final = Connector(id="http", version="1", hash="58217d4516b0783f313bbc217b224a6a4db0fb06e0a65726ba88ff0320cc4294")
+HTTP: Final = Connector(id="http", version="1", hash="7a625fec2b29af1fe73fa195ef979a4ff678de058aed6df9f2546dbb4d6be953")
 SQL: Final = Connector(id="sql", version="1", hash="314ccdd3675ad6a816c0016932dec2a86053999688c1a61c38dfad56e86f8104")
 FILE: Final = Connector(id="file", version="1", hash="5aee37b2f17221e35a9c784bde6d6498b596e9be102896a5acc7010f72112d83")
