@@ -28,8 +28,7 @@ def parsed(content: bytes, *, constant: Callable[[str], Any] | None = None) -> A
     """
     text = content.decode()
     if _may_be_deep(text) and depth(text) > DEEPEST:
-        msg = f"it is nested more than {DEEPEST} deep"
-        raise ValueError(msg)
+        raise ValueError(f"it is nested more than {DEEPEST} deep")
     return json.loads(text, parse_constant=constant)
 
 
