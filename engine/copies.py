@@ -59,12 +59,22 @@ class Copies:
 
 def _pruned(folder: Path) -> None:
     """Remove the copies that were asked for longest ago, down to `KEPT_BYTES`."""
-    with suppress(OSError):  # a copy that another process has just removed, or a folder that nobody has made
-        stats = sorted(((entry.stat(), entry.path) for entry in os.scandir(folder) if entry.is_file()),
-                       key=lambda found: found[0].st_mtime)  # fmt: skip
-        excess = sum(stat.st_size for stat, _ in stats) - KEPT_BYTES
-        for stat, path in stats:
-            if excess <= 0 or time.time() - stat.st_mtime < IN_USE_S:
-                return
+    copies = sorted(_copies(folder), key=lambda copy: copy[0].st_mtime)
+    excess = sum(stat.st_size for stat, _ in copies) - KEPT_BYTES
+    for stat, path in copies:
+        if excess <= 0 or time.time() - stat.st_mtime < IN_USE_S:
+            return
+        with suppress(OSError):  # another process removed it first, or may not let it go
             os.unlink(path)  # noqa: PTH108 - names come from scandir
             excess -= stat.st_size
+
+
+def _copies(folder: Path) -> list[tuple[os.stat_result, str]]:
+    """What is in `folder`, without what other processes take away meanwhile; nothing if nobody has made it."""
+    copies: list[tuple[os.stat_result, str]] = []
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                if entry.is_file():
+                    copies.append((entry.stat(), entry.path))
+    return copies
