@@ -33,9 +33,10 @@ _DAY_S: Final = 86_400
 class Outbound:
     """One execution's requests.
 
-    A step *enters* before each try of its effect; the ledger's intent is written before the first request leaves, and
-    the settlement goes ahead of the record in its batch (run.journal.ledger-settles-first). `in_doubt` says whether an
-    effect failed of which a request went unanswered: its key must not be lost.
+    A step *enters* before each try of its effect; the ledger's intent is written before the first request leaves, with
+    the claim where the effect is known to send, and the settlement goes ahead of the record in its batch
+    (run.journal.ledger-settles-first). `in_doubt` says whether an effect failed of which a request went unanswered: its
+    key must not be lost.
     """
 
     def __init__(self, database: Database, chance: Chance, *, attempt: Attempt, guard: SecretGuard) -> None:
@@ -47,8 +48,15 @@ class Outbound:
         self.in_doubt = False
 
     def enter(self, key: EntryKey, *, header: str = DEFAULT_HEADER, cover: Cover | None = None) -> None:
-        """Begin a try of the effect of `key` on this thread; under a guard each request asks its `cover` first."""
-        self._current.intent = _Intent(key, header, cover)
+        """Begin a try of the effect of `key` on this thread; under a guard each request asks its `cover` first.
+
+        A try that was begun ahead is gone on with.
+        """
+        begun = getattr(self._current, "intent", None)
+        if begun and begun.ahead and begun.key == key:
+            begun.ahead = False
+        else:
+            self._current.intent = _Intent(key, header, cover)
 
     @contextmanager
     def within(self) -> Iterator[None]:
@@ -60,8 +68,18 @@ class Outbound:
             if outer:
                 self._current.intent = outer
 
-    def intend(self) -> Call:
-        """Return the statement that writes this thread's intent, for a claim whose effect is known to send."""
+    def begin(self, key: EntryKey) -> Call:
+        """Begin the next try of the effect of `key` ahead: return its intent's statement, for the claim's batch."""
+        self._current.intent = _Intent(key, DEFAULT_HEADER, None)
+        self._intent.ahead = True
+        return self._intend()
+
+    def call_off(self) -> None:
+        """Settle the try that was begun ahead as one that sent nothing: it is not its turn."""
+        self._db.run(*self.settlement())
+        del self._current.intent
+
+    def _intend(self) -> Call:
         intent = self._intent
         intent.id = self._chance.token()
         intent.written = True
@@ -178,7 +196,7 @@ class Outbound:
                 # The guard is the intent that was written ahead.
                 intent.cover.check(timeout_ms=_longest(request))
             elif not intent.written:
-                self._db.run(self.intend())
+                self._db.run(self._intend())
             intent.sent.append({"method": request.method, "url": target})
         request.headers.setdefault(intent.header, intent.key.idempotency_key)
 
@@ -198,10 +216,11 @@ class Outbound:
 class _Intent:
     """What one try of an effect means to send, and what it has sent."""
 
-    __slots__ = ("abandoned", "cover", "header", "id", "key", "let_go", "ours", "sent", "turn", "written")
+    __slots__ = ("abandoned", "ahead", "cover", "header", "id", "key", "let_go", "ours", "sent", "turn", "written")
 
     def __init__(self, key: EntryKey, header: str, cover: Cover | None) -> None:
         self.abandoned = False
+        self.ahead = False
         self.cover = cover
         self.let_go = False
         self.ours = False

@@ -79,16 +79,24 @@ class Course(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """The course of an effect that stays here or may be repeated: claim, do, record."""
+    """The course of an effect that stays here or may be repeated: claim, do, record.
+
+    Where the effect `sends` for certain, the claim's batch writes the intent of its requests as well.
+    """
 
     journal: JournalStore
     attempt: Attempt
     outbound: Outbound
     cancellation: Cancellation
+    sends: bool = False
 
     def claim(self, key: EntryKey, *, token: str) -> Entry:
-        """Claim `key` alone."""
-        return self.journal.claim(key, attempt=self.attempt, token=token)
+        """Claim `key`, or return the entry that stands in the way."""
+        ledger = (self.outbound.begin(key),) if self.sends else ()
+        entry = self.journal.claim(key, attempt=self.attempt, token=token, ledger=ledger)
+        if self.sends and (entry.recorded or entry.claim != token or entry.next_attempt_at is not None):
+            self.outbound.call_off()
+        return entry
 
     def attempt_once(
         self, key: EntryKey, token: str, effect: Callable[[Call], bytes | None], *, number: int
@@ -135,16 +143,18 @@ class Steps:
         schedule: Schedule,
         course: Course | None = None,
         likely_recorded: bool = False,
+        sends: bool = False,
     ) -> Outcome:
         """Return the value of `key`: the recorded one, or the one `effect` returns, recorded before it is returned.
 
         Raise `StepFailed` when the failure stands, `Waiting` when the next try is more than 300 s away,
         `ExecutionSuperseded` when the attempt lost its owner, `StorageBindingUnavailable` when the store's answer was
         lost and nothing tells whether the value is recorded. Reading first spares a replay the write lock, so a caller
-        that expects one says `likely_recorded`.
+        that expects one says `likely_recorded`; one whose effect asks a server for
+        certain says `sends`, which spares a write of its own for what it is about to ask.
         """
         self.cancellation.check()
-        course = course or Plain(self.journal, self.attempt, self.outbound, self.cancellation)
+        course = course or Plain(self.journal, self.attempt, self.outbound, self.cancellation, sends)
         standing = self.journal.find(key) if likely_recorded else None
         if standing is None or not standing.recorded:
             standing = self._claim(key, course)

@@ -70,6 +70,8 @@ class Source(Protocol):
     cursor_kind: CursorKind
     journaled: bool
     """False only for a source whose pre-pull cursor cannot name the content it reads (run.journal.opt-out)."""
+    sends: bool
+    """Whether every pull sends requests through the client of its `Ask`: the claim then writes their intent as well."""
 
     def pulls(self, ask: Ask) -> Iterator[Pull]:
         """Yield the pulls of the walk from `ask.position` on, one at a time, until one says there is no more.

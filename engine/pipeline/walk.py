@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from engine import cursors
@@ -108,40 +107,45 @@ class Walk:
     def _pull(self, number: int, asked: Any) -> Landing:
         if not self.reader.source.journaled:
             return self._unjournaled(number, asked)
-        live: list[tuple[int, PullMeta]] = []
+        live: list[Landing] = []
 
         def effect(_: Call) -> bytes | None:
-            recorded, rows, meta = self._asked(number, asked)
-            live.append((rows, meta))
-            return recorded
+            live.append(self._asked(number, asked))
+            return live[-1].recorded
 
+        source, resumed = self.reader.source, self.held.resumed
         outcome = self.held.steps.run(
-            self._key(number, asked), effect, schedule=self._table.schedule, likely_recorded=self.held.resumed
+            self._key(number, asked), effect, schedule=self._table.schedule, likely_recorded=resumed, sends=source.sends
         )
-        if outcome.value is None:
-            return Landing(number, None, *live[-1], replayed=False)
-        if outcome.replayed:
-            batch, meta = decode(outcome.value)
-            rows = batch.num_rows
-        else:
-            rows, meta = live[-1][0], facts(outcome.value)
-        self.reader.protection.admit(meta, self.held.attempt)
-        return Landing(number, outcome.value, rows, meta, outcome.replayed)
+        landing = live[-1] if outcome.value is None or not outcome.replayed else _replayed(number, outcome.value)
+        if landing.recorded is not None:
+            self.reader.protection.admit(landing.meta, self.held.attempt)
+        return landing
 
     def _unjournaled(self, number: int, asked: Any) -> Landing:
         """A pull of a source that opted out: its position cannot name its content, so a replay could not either."""
-        read: list[tuple[bytes | None, int, PullMeta]] = []
+        read: list[Landing] = []
 
         def effect(_: Call) -> None:
             read.append(self._asked(number, asked))
 
         self.held.steps.run(self._key(number, asked), effect, schedule=self._table.schedule)
-        return Landing(number, *read[-1], replayed=False)
+        return read[-1]
 
-    def _asked(self, number: int, asked: Any) -> tuple[bytes | None, int, PullMeta]:
-        """Ask the source for one pull: its bytes to record, None for an empty one, its rows and its facts."""
-        batch, meta = self.held.apart(partial(self.reader.read, number, asked, frontier=self.frontier))
-        return (None, 0, meta) if batch is None else (encode(batch, meta), batch.num_rows, meta)
+    def _asked(self, number: int, asked: Any) -> Landing:
+        """Ask the source for one pull: the facts that land are those in its bytes to record; an empty one has no bytes.
+
+        All of it is done on the thread that reads: a page just shaped is compressed where it lies warm.
+        """
+
+        def ask() -> Landing:
+            batch, meta = self.reader.read(number, asked, frontier=self.frontier)
+            if batch is None:
+                return Landing(number, None, 0, meta, replayed=False)
+            recorded = encode(batch, meta)
+            return Landing(number, recorded, batch.num_rows, facts(recorded), replayed=False)
+
+        return self.held.apart(ask)
 
     def _advance_frontier(self, landing: Landing) -> None:
         if landing.meta.clocks is not None:
@@ -162,3 +166,8 @@ class Walk:
         asked_text, floor_text = canonical_json(asked), canonical_json(self.reader.floor)
         hashed = domain_hash("contextful.pull", self._table.name, asked_text, floor_text)
         return EntryKey(self.held.attempt.execution_id, f"pull:{number}", hashed)
+
+
+def _replayed(number: int, recorded: bytes) -> Landing:
+    batch, meta = decode(recorded)
+    return Landing(number, recorded, batch.num_rows, meta, replayed=True)

@@ -8,16 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from engine.errors import ExecutionSuperseded, StepFailed
+from engine.errors import ExecutionSuperseded, StepFailed, Transient, Waiting
+from engine.execution.steps import LONGEST_SLEEP_MS
 from engine.pipeline.declaration import Destination
+from engine.shapes import Schedule
 from engine.sql import call
 from tests.answering import Answering, listening
-from tests.stores import LEASE, Died, Store, died
+from tests.stores import LEASE, Died, Store, died, key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from engine.execution.call import Call
+    from engine.execution.held import Held
+    from engine.execution.steps import Outcome
     from tests.clocks import SettableClock
 
 
@@ -114,6 +118,71 @@ def test_a_failed_effects_requests_are_settled_too(store: Store, vendor: Vendor)
         execution.step("charge", charge_and_fail)
 
     assert [settled for _, settled, _ in ledger(store, execution.execution_id)] == [True]
+
+
+def sent(held: Held, effect: Callable[[Call], bytes | None]) -> Outcome:
+    """The step `one` of `held`, of which it is known ahead that its effect sends."""
+    return held.steps.run(key(held), effect, schedule=Schedule(base_ms=1, jitter_ms=0), sends=True)
+
+
+@pytest.mark.clause("run.journal.ledger-settles-first")
+def test_the_intent_of_an_effect_that_is_known_to_send_is_there_before_it_begins(store: Store, vendor: Vendor) -> None:
+    """The intent joins the claim: nothing else is written before the request leaves."""
+    held = store.held()
+    seen: list[Any] = []
+
+    def charge(call: Call) -> bytes:
+        seen.append(ledger(store, held.attempt.execution_id))
+        vendor.charge(call)
+        seen.append(ledger(store, held.attempt.execution_id))
+        return b"charged"
+
+    sent(held, charge)
+
+    assert seen == [[("one", False, None)]] * 2
+    assert ledger(store, held.attempt.execution_id) == [
+        ("one", True, [{"method": "POST", "url": vendor.url, "status": 200}])
+    ]
+
+
+@pytest.mark.clause("run.journal.ledger-settles-first")
+def test_a_replay_of_what_was_known_to_send_leaves_no_intent_open(store: Store, vendor: Vendor) -> None:
+    held = store.held()
+    sent(held, lambda call: b"%d" % vendor.charge(call))
+
+    replayed = sent(held, died)
+
+    assert (replayed.value, replayed.replayed, len(vendor.asked)) == (b"200", True, 1)
+    intents = ledger(store, held.attempt.execution_id)
+    assert sorted((settled, len(requests)) for _, settled, requests in intents) == [(True, 0), (True, 1)]
+
+
+@pytest.mark.clause("run.journal.ledger-settles-first", "run.retry.resume-at")
+def test_a_try_that_was_begun_ahead_and_has_to_wait_is_settled(store: Store, clock: SettableClock) -> None:
+    held = store.held()
+    held.steps.note(key(held), attempts=1, due=clock.now() + LONGEST_SLEEP_MS + 1)
+
+    with pytest.raises(Waiting):
+        sent(held, died)
+
+    assert ledger(store, held.attempt.execution_id) == [("one", True, [])]
+
+
+@pytest.mark.clause("run.journal.ledger-settles-first")
+def test_each_try_of_what_is_known_to_send_has_an_intent_of_its_own(store: Store, vendor: Vendor) -> None:
+    held = store.held()
+    answers = iter([Transient("no"), None])
+
+    def charge(call: Call) -> bytes:
+        vendor.charge(call)
+        if failure := next(answers):
+            raise failure
+        return b"charged"
+
+    sent(held, charge)
+
+    intents = ledger(store, held.attempt.execution_id)
+    assert [(step, settled, len(requests)) for step, settled, requests in intents] == [("one", True, 1)] * 2
 
 
 @pytest.mark.clause("run.journal.idempotency-key")

@@ -9,7 +9,7 @@ import pytest
 
 from d1.binding import Spent
 from engine.export import described
-from tests.pipeline.conftest import shop  # noqa: F401 - the fixture
+from tests.pipeline.conftest import api, shop  # noqa: F401 - the fixtures
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,6 +69,21 @@ def test_a_pull_costs_what_a_step_does_and_its_ledger(shop):  # noqa: F811
     assert (many.round_trips - few.round_trips) / 5 == 2
     assert (many.rows_written - few.rows_written) / 5 <= 3
     assert (many.rows_read - few.rows_read) / 5 <= 12
+
+
+@pytest.mark.clause("run.journal.ledger-settles-first")
+def test_a_pull_over_http_costs_no_round_trip_more(shop, api):  # noqa: F811
+    """The intent of its requests goes with the claim, their settlement with the record."""
+
+    def asked(pages: int) -> Spent:
+        api.pages = [[{"id": page}] for page in range(pages)]
+        engine = shop.store.engine()
+        return cost(engine, lambda: shop.fire(api.table(f"orders{pages}"), engine=engine))
+
+    few, many = asked(2), asked(7)
+
+    assert (many.round_trips - few.round_trips) / 5 == 2
+    assert (many.rows_written - few.rows_written) / 5 == 5
 
 
 def test_a_run_that_lands_one_pull_is_bounded(shop):  # noqa: F811

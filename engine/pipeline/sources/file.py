@@ -40,6 +40,7 @@ class Files:
 
     connector = versions.FILE
     journaled = True
+    sends = False
 
     def __init__(self, table: Table) -> None:
         if not isinstance(table.source, FileSource):

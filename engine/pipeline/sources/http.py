@@ -50,6 +50,8 @@ class HttpPages:
         if not isinstance(table.source, HttpSource):
             raise TypeError(f"{table.name} is not read over HTTP")
         self.cursor_kind = CursorKind.MONOTONIC if table.incremental else CursorKind.OPAQUE_TOKEN
+        # A walk that compares before it gives anything asks for all its pages at once.
+        self.sends = not table.skip_unchanged
         self._table = table
         self._declared = table.source
         self._paging = way(table.source.paginate)
@@ -67,6 +69,7 @@ class HttpPages:
         if not self._table.skip_unchanged:
             for page, after in pages:
                 yield Pull(rows=page.rows, position=after, more=after is not None, snapshot_complete=after is None)
+                del page  # a page is in memory alone: this one goes before the next is asked for
             return
         if unchanged.whole(ask.position):
             # Whether anything is new is known at the last page only, and none may be recorded before.
@@ -84,12 +87,15 @@ class HttpPages:
         numbered, rows = isinstance(self._paging, Numbered), None
         while True:
             page, after = self._step(walk, position)
-            if numbered and page.rows and page.rows == rows:
-                raise SourceLoop(place=page.place, position="the rows of the page before it")
+            if numbered:
+                if page.rows and page.rows == rows:
+                    raise SourceLoop(place=page.place, position="the rows of the page before it")
+                rows = page.rows
             yield page, after
+            del page
             if after is None:
                 return
-            position, rows = after, page.rows
+            position = after
 
     def _step(self, walk: _Walk, position: Position | None) -> _Step:
         try:

@@ -74,6 +74,8 @@ def source(
 class PythonPulls:
     """The pulls of a user's generator function, marked by `source` or plain."""
 
+    sends = False
+
     def __init__(self, table: Table) -> None:
         """Import the entry. Raise `UnknownConnector` when it names no callable."""
         if not isinstance(table.source, PythonSource):

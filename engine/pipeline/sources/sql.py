@@ -39,6 +39,7 @@ class SqlRows:
     """The rows of a declared query or relation."""
 
     connector = versions.SQL
+    sends = False
 
     def __init__(self, table: Table) -> None:
         if not isinstance(table.source, SqlSource):

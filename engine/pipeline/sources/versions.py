@@ -17,6 +17,6 @@ MODULES: Final = {
 }
 """The modules of this package whose text each connector's hash stands for."""
 
-HTTP: Final = Connector(id="http", version="1", hash="7a625fec2b29af1fe73fa195ef979a4ff678de058aed6df9f2546dbb4d6be953")
-SQL: Final = Connector(id="sql", version="1", hash="314ccdd3675ad6a816c0016932dec2a86053999688c1a61c38dfad56e86f8104")
-FILE: Final = Connector(id="file", version="1", hash="5aee37b2f17221e35a9c784bde6d6498b596e9be102896a5acc7010f72112d83")
+HTTP: Final = Connector(id="http", version="1", hash="689a519b26b1b17e3d2200fb45dbf828ad380271418d3d98dfc1940e4da04c99")
+SQL: Final = Connector(id="sql", version="1", hash="a45cde62c8c6cba27c52ab902ca1d90b9c0a121b4ffb4f3e92a107bf511ef287")
+FILE: Final = Connector(id="file", version="1", hash="e6d9f95b99799a28b942073c432e9ec5182ff67b8826dd3393edf078d8e1062b")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -33,6 +34,25 @@ def test_next_links_may_be_relative_to_the_page_they_stand_on(site: Site, reader
     site.lay("/api/last", {"items": [{"id": 2}], "next": ""})
 
     assert reader.rows("/api/rows", records="items", paginate=NEXT, params={"size": "2"}) == [{"id": 1}, {"id": 2}]
+
+
+def test_a_page_is_let_go_before_the_next_is_asked_for(site: Site, reader: Reader) -> None:
+    """A page's objects take several times its bytes: two of them at once would double what a run needs."""
+    alive: list[int] = []
+
+    def answer(came: Came) -> Any:
+        # Nested values make a row something that the collector lists.
+        alive.append(sum(type(found) is dict and "kept" in found for found in gc.get_objects()))
+        number = int(came.target.rpartition("=")[2])
+        return {"items": [{"kept": [number]}] * 3, "next": f"/rows?page={number + 1}" if number < 3 else None}
+
+    for number in range(4):
+        site.answer(f"/rows?page={number}", answer)
+    for pull in reader.pulls("/rows?page=0", records="items", paginate=NEXT):
+        assert len(pull.rows) == 3
+        del pull
+
+    assert alive == [0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("last", [{"next": None}, {"next": ""}, {}])
