@@ -71,13 +71,15 @@ def admit(clocks: Sequence[Any], *, floor: Any, table: str, field: str, place: s
     """
     if not clocks:
         return Admission(None, 0, None, None)
-    if _spelled_alike(clocks, floor):
-        return _split(clocks, clocks, bar=floor)
+    if ends := _spelled_alike(clocks, floor):
+        return _split(clocks, bar=floor, lowest=ends[0], ends=ends)
     ranks = _ranks(clocks, table=table, field=field, place=place)
     bar = None if floor is None else rank(floor)
     if floor is not None and (bar is None or bar[0] != ranks[0][0]):
         raise _mixed(table, field, place, found=f"{shown(clocks[0])} beside the position {shown(floor)}")
-    return _split(clocks, ranks, bar=bar)
+    lowest = min(ranks)
+    ends = clocks[ranks.index(lowest)], clocks[ranks.index(max(ranks))]
+    return _split(ranks, bar=bar, lowest=lowest, ends=ends)
 
 
 def comparable(one: Any, other: Any) -> bool:
@@ -164,14 +166,12 @@ def _float_below(value: Decimal) -> float:
     return near if Decimal(repr(near)) <= value else math.nextafter(near, -math.inf)
 
 
-def _split(clocks: Sequence[Any], ranks: Sequence[Any], *, bar: Any) -> Admission:
-    """Part the rows at `bar` by `ranks`, which order as `clocks` do."""
-    lowest = min(ranks)
-    bounds = clocks[ranks.index(lowest)], clocks[ranks.index(max(ranks))]
+def _split(ranks: Sequence[Any], *, bar: Any, lowest: Any, ends: tuple[Any, Any]) -> Admission:
+    """Part the rows at `bar` by their `ranks`, the least of which is `lowest`; `ends` are the extreme clock values."""
     if bar is None or lowest >= bar:
-        return Admission(None, 0, *bounds)
+        return Admission(None, 0, *ends)
     admitted = [index for index, value in enumerate(ranks) if value >= bar]
-    return Admission(admitted, len(clocks) - len(admitted), *bounds)
+    return Admission(admitted, len(ranks) - len(admitted), *ends)
 
 
 def _ranks(clocks: Sequence[Any], *, table: str, field: str, place: str) -> list[Rank]:
@@ -187,16 +187,20 @@ def _ranks(clocks: Sequence[Any], *, table: str, field: str, place: str) -> list
     return ranks
 
 
-def _spelled_alike(clocks: Sequence[Any], floor: Any) -> bool:
-    """Whether all are `Z` instants of one spelling: then their text orders as they do, and none need be parsed.
+def _spelled_alike(clocks: Sequence[Any], floor: Any) -> tuple[str, str] | None:
+    """The lowest and the highest clock where all, and the floor, are `Z` instants of one spelling.
 
-    The spelling is told by turning every digit into 0; only the extremes, which become positions, are read closely.
+    Their text then orders as they do, and none need be parsed: the spelling is told by turning every digit into 0, and
+    only the extremes, which become positions, are read closely.
     """
-    spelled = [*clocks, floor] if floor is not None else list(clocks)
-    if set(map(type, spelled)) != {str} or not (_ZULU.fullmatch(min(spelled)) and _ZULU.fullmatch(max(spelled))):
-        return False
+    spelled = [*clocks, floor] if floor is not None else clocks
+    if set(map(type, spelled)) != {str}:
+        return None
+    ends = min(clocks), max(clocks)
+    if not all(_ZULU.fullmatch(text) for text in (*ends, floor or ends[0])):
+        return None
     written = ("\n".join(spelled) + "\n").encode("utf-8", "surrogatepass").translate(_DIGITS)
-    return written == written[: written.index(b"\n") + 1] * len(spelled)
+    return ends if written == written[: written.index(b"\n") + 1] * len(spelled) else None
 
 
 def _text_rank(text: str) -> Rank:

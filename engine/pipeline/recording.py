@@ -59,7 +59,8 @@ def encode(batch: pa.RecordBatch, meta: PullMeta) -> bytes:
 
 def decode(data: bytes) -> tuple[pa.RecordBatch, PullMeta]:
     """The batch and facts that `encode` recorded."""
-    with pa.ipc.open_stream(data) as stream:
+    # A page is decompressed sooner than Arrow's threads are woken for its columns.
+    with pa.ipc.open_stream(data, options=pa.ipc.IpcReadOptions(use_threads=False)) as stream:
         batch = stream.read_next_batch()
     return batch.replace_schema_metadata(None), _meta(batch.schema)
 
