@@ -1,6 +1,6 @@
 """From a local HTTP server to committed Parquet, beside a floor and beside dlt where it is installed.
 
-    .venv/bin/python scripts/bench_landing.py [--pages 200] [--rounds 3] [--long] [--big [MIB]]
+    .venv/bin/python scripts/bench_landing.py [--pages 200] [--rounds 7] [--long] [--big [MIB]]
 
 200 pages of 1,000 rows, 51 MB of JSON, journal on. The floor is httpx, orjson and pyarrow with no journal at all. Every
 contender runs in a process of its own, alternating; rows a second are counted from its first request to its committed
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import contextlib
 import functools
 import gc
 import importlib.util
@@ -179,9 +180,14 @@ def command(url: str, pages: int) -> float:
 
 @functools.cache
 def _folders() -> Path:
-    """Where all contenders work. It goes at the end: some file systems are slow to create files right after removals,
-    and nobody shall pay for what another left."""
+    """Where all contenders work, spread over the disk where the file system can do that; it goes at the end.
+
+    Some file systems are slow to create files beside those that were just removed, and nobody shall pay for what
+    another left.
+    """
     made = Path(tempfile.mkdtemp(prefix="bench-", dir=os.environ.get("CONTEXTFUL_BENCH_DIR", ".")))
+    with contextlib.suppress(FileNotFoundError):
+        subprocess.run(["chattr", "+T", made], stderr=subprocess.DEVNULL, check=False)
     atexit.register(shutil.rmtree, made)
     return made
 
@@ -195,7 +201,7 @@ def main() -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pages", type=int, default=200)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--long", action="store_true")
     parser.add_argument("--big", type=int, nargs="?", const=2048, metavar="MIB", help="that much with checkpoints")
     arguments = parser.parse_args()

@@ -21,6 +21,9 @@ from engine.shapes import canonical_json
 _PULL: Final = b"contextful.pull"
 _SCHEMA: Final = b"contextful.schema"
 
+_LARGE: Final = 4 << 20
+"""Bytes from which on several threads compress or decompress a batch: below, waking them takes longer."""
+
 
 @dataclass(frozen=True, slots=True)
 class PullMeta:
@@ -52,15 +55,15 @@ def encode(batch: pa.RecordBatch, meta: PullMeta) -> bytes:
     """
     schema = batch.schema.with_metadata({_PULL: _pull(meta), _SCHEMA: _found(meta)})
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
+    options = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=batch.nbytes >= _LARGE)
+    with pa.ipc.new_stream(sink, schema, options=options) as stream:
         stream.write_batch(batch)
     return sink.getvalue().to_pybytes()
 
 
 def decode(data: bytes) -> tuple[pa.RecordBatch, PullMeta]:
     """The batch and facts that `encode` recorded."""
-    # A page is decompressed sooner than Arrow's threads are woken for its columns.
-    with pa.ipc.open_stream(data, options=pa.ipc.IpcReadOptions(use_threads=False)) as stream:
+    with pa.ipc.open_stream(data, options=pa.ipc.IpcReadOptions(use_threads=len(data) >= _LARGE)) as stream:
         batch = stream.read_next_batch()
     return batch.replace_schema_metadata(None), _meta(batch.schema)
 
