@@ -46,7 +46,7 @@ def resumed(scene: Scene, reference: Reference, *, deaths: int = 1, torn: bool =
 
 
 def _staged_is_recorded(death: Death, found: dict[str, Any], *, torn: bool) -> None:
-    """Staged file number n holds the bytes of the n-th recorded pull, and each was staged once it was recorded."""
+    """Staged part number n holds the bytes of the n-th recorded pull, and each was staged once it was recorded."""
     recorded = [digest for _, digest in sorted(_pulls(found).items())]
     staged = [hashlib.sha256(content).hexdigest() for _, content in sorted(death.staged.items())]
     if found["owners"]:  # a journal apart from the catalog may be half collected once its owner is retired
