@@ -52,7 +52,7 @@ _MARKS: Final = (
 """Texts of which every shape holds one."""
 
 _TRACES: Final = (
-    *("PRIVATE KEY", "Bearer ", "bearer ", "glpat-", "xox[abprs]-", "AIza", "AgE"),
+    *("PRIVATE KEY", "(?i:bearer )", "glpat-", "xox[abprs]-", "AIza", "AgE"),
     *("KIA[0-9A-Z]{6}", "SIA[0-9A-Z]{6}", "_[0-Za-z]{16}", "k-[-0-Z_a-z]{20}", "J[-0-Z_a-z]{15}"),
 )
 """Patterns of which every shape fits one. Each begins with a literal, its first character as rare as can be: RE2 then

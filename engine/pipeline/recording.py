@@ -63,15 +63,24 @@ def encode(batch: pa.RecordBatch, meta: PullMeta) -> bytes:
 
 def decode(data: bytes) -> tuple[pa.RecordBatch, PullMeta]:
     """The batch and facts that `encode` recorded."""
-    with pa.ipc.open_stream(data, options=pa.ipc.IpcReadOptions(use_threads=len(data) >= _LARGE)) as stream:
-        batch = stream.read_next_batch()
+    batch = _batch(data)
     return batch.replace_schema_metadata(None), _meta(batch.schema)
+
+
+def rows_of(data: bytes) -> pa.RecordBatch:
+    """The batch that `encode` recorded."""
+    return _batch(data).replace_schema_metadata(None)
 
 
 def facts(data: bytes) -> PullMeta:
     """The facts that `encode` recorded, for whoever does not need the rows: they stay compressed."""
     with pa.ipc.open_stream(data) as stream:
         return _meta(stream.schema)
+
+
+def _batch(data: bytes) -> pa.RecordBatch:
+    with pa.ipc.open_stream(data, options=pa.ipc.IpcReadOptions(use_threads=len(data) >= _LARGE)) as stream:
+        return stream.read_next_batch()
 
 
 def _meta(schema: pa.Schema) -> PullMeta:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from engine.corpus.schema import Schema
 from engine.errors import StorageUnusable
 from engine.local.disk import write_content
-from engine.pipeline.recording import decode
+from engine.pipeline.recording import decode, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,8 +43,7 @@ class StagedPart:
 
     def load(self) -> pa.RecordBatch:
         """The rows, decoded from the file."""
-        batch, _ = decode(self.recorded())
-        return batch
+        return rows_of(self.recorded())
 
     def recorded(self) -> bytes:
         """The bytes that were recorded. Raise `StorageUnusable` where the file no longer holds them."""
