@@ -1,21 +1,18 @@
-"""A run's stage: what it has pulled and not yet committed, part after part in one file of local scratch.
+"""A run's stage: what it has pulled and not yet committed, one file a pull, in local scratch.
 
-The file holds the recorded bytes as they are, each a whole Arrow stream, and is never synced: the journal has them too,
-and a machine that loses its scratch replays them. One file for all parts spares creating and removing one a pull, which
-costs more than writing it. A stage knows the schema its rows add up to; the table's own learns of it at the commit.
+The files hold the recorded bytes as they are and are never synced: the journal has them too, and a machine that loses
+its scratch replays them. A stage knows the schema its rows add up to; the table's own learns of it at the commit.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from engine.corpus.schema import Schema
 from engine.errors import StorageUnusable
-from engine.local.disk import write_content
 from engine.pipeline.recording import decode, rows_of
 
 if TYPE_CHECKING:
@@ -27,31 +24,20 @@ if TYPE_CHECKING:
     from engine.pipeline.recording import PullMeta
 
 
-FILE: Final = "pulls.arrows"
-"""The name of a run's file in the folder of its stage."""
-
-
 @dataclass(frozen=True, slots=True)
 class StagedPart:
-    """One staged pull: its place in the run, where in the file it lies, its rows and bytes."""
+    """One staged pull: its place in the run, the rows and bytes of its file."""
 
     ordinal: int
     path: Path
-    offset: int
     rows: int
     size: int
 
     def load(self) -> pa.RecordBatch:
         """The rows, decoded from the file."""
-        return rows_of(self.recorded())
-
-    def recorded(self) -> bytes:
-        """The bytes that were recorded. Raise `StorageUnusable` where the file no longer holds them."""
-        with _refusing(self.path), self.path.open("rb", buffering=0) as file:
-            content = os.pread(file.fileno(), self.size, self.offset)
-        if len(content) < self.size:
-            raise StorageUnusable(place=str(self.path), reason="somebody has shortened it")
-        return content
+        with _refusing(self.path):
+            recorded = self.path.read_bytes()
+        return rows_of(recorded)
 
 
 class Stage:
@@ -109,8 +95,8 @@ class Stage:
         """`add` for whoever has decoded the pull already."""
         ordinal = len(self._parts)
         own = self._merged(meta, place=f"pull {ordinal + 1} of run {self._folder.name}")
-        part = StagedPart(ordinal, self._folder / FILE, self._size, rows, len(recorded))
-        self._write(part, recorded)
+        part = StagedPart(ordinal, self._folder / f"{ordinal:06}.arrow", rows, len(recorded))
+        self._write(part.path, recorded)
         self._own = own
         self._parts.append(part)
         self._rows, self._size = self._rows + part.rows, self._size + part.size
@@ -126,7 +112,7 @@ class Stage:
         self.discard()
 
     def discard(self) -> None:
-        """Remove every staged part (run.own.stage-discard); to repeat it is harmless."""
+        """Remove every staged file (run.own.stage-discard); to repeat it is harmless."""
         with _refusing(self._folder), suppress(FileNotFoundError):
             shutil.rmtree(self._folder)
 
@@ -136,15 +122,11 @@ class Stage:
         self._standing.merged(own, table=self._table, place=place)
         return own
 
-    def _write(self, part: StagedPart, content: bytes) -> None:
-        # Only the first part makes the file: where it has gone since, what was staged is lost, and that is said.
-        mode = "r+b" if part.ordinal else "xb"
-        with _refusing(part.path):
-            if not part.ordinal:
-                self._folder.mkdir(parents=True, exist_ok=True)
-            with part.path.open(mode, buffering=0) as file:
-                file.seek(part.offset)
-                write_content(file.fileno(), content)
+    def _write(self, path: Path, content: bytes) -> None:
+        with _refusing(path):
+            if not self._parts:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
 
 
 def discard_ended(root: Path, *, ended: Callable[[str], bool]) -> None:

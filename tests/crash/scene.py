@@ -22,7 +22,6 @@ from engine.shapes import INLINE_LIMIT
 from engine.storage import initialize
 from tests.crash.ground import Folder
 from tests.crash.herd import ON_EDGE
-from tests.staged import parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -159,8 +158,8 @@ class Scene:
         return {row["id"]: row for row in self.rows()}
 
     def staged(self) -> dict[str, bytes]:
-        """The bytes of every staged part, by its ordinal in its run."""
-        return {name.partition("/")[2]: content for name, content in parts(self.state / "staged").items()}
+        """Every staged file by its name within its run's folder."""
+        return {path.name: path.read_bytes() for path in sorted((self.state / "staged").rglob("*.arrow"))}
 
     def leftovers(self) -> list[str]:
         """What lies below the staged folder."""

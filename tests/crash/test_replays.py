@@ -20,7 +20,7 @@ pytestmark = pytest.mark.parametrize("profile", USUAL)
 
 def recorded(pulls: int) -> str:
     """The point at which so many pulls are recorded and the last of them is not yet staged."""
-    return f"before open staged/r-*/pulls.arrows #{pulls}"
+    return f"before open staged/r-*/*.arrow #{pulls}"
 
 
 def dies(scene: Scene, at: str, *, leases: int = 0) -> None:

@@ -18,7 +18,6 @@ from engine.pipeline.runner import Outcome, Request, fire
 from engine.pipeline.source import Secrets
 from engine.shapes import Pull, Schedule
 from tests.answering import Answering, listening
-from tests.staged import parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -157,8 +156,9 @@ class Shop:
         return self.store.here.owners.read(f"table:{table}")
 
     def staged(self) -> list[str]:
-        """Every part in scratch, by run and number."""
-        return list(parts(self.store.here.profile.scratch))
+        """Every file in scratch, by run and number."""
+        root = self.store.here.profile.scratch
+        return sorted(str(path.relative_to(root)) for path in root.rglob("*.arrow"))
 
 
 @pytest.fixture

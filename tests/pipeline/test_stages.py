@@ -36,7 +36,7 @@ def test_each_pull_is_staged_before_the_next_and_one_commit_names_them_all(shop:
     shop.module.script = source
     outcome = shop.fire(shop.table(), run_id="r", look=lambda *_: after_pull.append(shop.staged()))
 
-    parts = [f"r/{number:06}" for number in range(3)]
+    parts = [f"r/{number:06}.arrow" for number in range(3)]
     assert before_pull == [[], parts[:1], parts[:2]]
     assert after_pull == [parts[:1], parts[:2], parts]
     assert [part.name for part in shop.marker().parts] == [f"orders/parts/r/{n:06}.parquet" for n in range(3)]
@@ -129,7 +129,7 @@ def test_a_run_whose_second_pull_fails_leaves_no_staged_part(shop: Shop) -> None
     outcome = shop.fire(shop.table(), run_id="r", look=lambda *_: staged.append(shop.staged()))
 
     assert outcome.runs[0].status is RunStatus.FAILED
-    assert staged == [["r/000000"]]
+    assert staged == [["r/000000.arrow"]]
     assert shop.staged() == []
 
 
@@ -139,7 +139,7 @@ def test_a_crash_leaves_its_staged_parts_and_the_next_fire_removes_them(shop: Sh
     shop.feed.failures = {1: Died()}
     with pytest.raises(Died):
         shop.fire(shop.table(), run_id="r", engine=shop.store.stalled())
-    assert shop.staged() == ["r/000000"]
+    assert shop.staged() == ["r/000000.arrow"]
     shop.store.clock.advance(LEASE + 1)
 
     row = shop.run(engine=shop.store.engine(), run_id="r2")

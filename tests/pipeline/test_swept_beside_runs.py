@@ -51,7 +51,7 @@ def test_a_live_run_keeps_everything_however_long_it_takes(shop: Shop) -> None:
     shop.module.script = source
     row = shop.run(run_id="r")
 
-    assert (taken, staged) == ([NOTHING], [["r/000000"]])
+    assert (taken, staged) == ([NOTHING], [["r/000000.arrow"]])
     assert row.status is RunStatus.SUCCESS
     assert shop.ids() == [1, 2]
 

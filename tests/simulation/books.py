@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 from engine import lateness
 from engine.corpus.marker import history
 from engine.corpus.read import ReadFace
-from engine.pipeline.stage import FILE
 from engine.pipeline.waits import waiting
 from engine.shapes import RunStatus
 
@@ -51,7 +50,7 @@ class Books:
         engine = self.machine.engine
         assert engine.owners.all() == []
         assert [entry for each in self.executions for entry in self._profile.journal.entries(each)] == []
-        assert list(self._profile.scratch.rglob(FILE)) == []
+        assert list(self._profile.scratch.rglob("*.arrow")) == []
         statuses = {run.status for run in engine.runs.since(0, ceiling=1_000)}
         assert statuses.isdisjoint({RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING}), statuses
         self._check_rows()
