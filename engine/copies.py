@@ -64,17 +64,17 @@ def _pruned(folder: Path) -> None:
     for stat, path in copies:
         if excess <= 0 or time.time() - stat.st_mtime < IN_USE_S:
             return
-        with suppress(OSError):  # another process removed it first, or may not let it go
-            os.unlink(path)  # noqa: PTH108 - names come from scandir
+        with suppress(OSError):  # one that must stay leaves its room to younger ones
+            path.unlink(missing_ok=True)
             excess -= stat.st_size
 
 
-def _copies(folder: Path) -> list[tuple[os.stat_result, str]]:
+def _copies(folder: Path) -> list[tuple[os.stat_result, Path]]:
     """What is in `folder`, without what other processes take away meanwhile; nothing if nobody has made it."""
-    copies: list[tuple[os.stat_result, str]] = []
+    copies: list[tuple[os.stat_result, Path]] = []
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             with suppress(FileNotFoundError):
                 if entry.is_file():
-                    copies.append((entry.stat(), entry.path))
+                    copies.append((entry.stat(), folder / entry.name))
     return copies

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _INSTANT: Final = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:?\d\d)", re.ASCII)
-_ZULU: Final = re.compile(
-    r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?Z", re.ASCII
-)
+_ZULU: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z", re.ASCII)
 
 _DIGITS: Final = bytes.maketrans(b"123456789", b"000000000")
 
@@ -71,7 +69,7 @@ def admit(clocks: Sequence[Any], *, floor: Any, table: str, field: str, place: s
     """
     if not clocks:
         return Admission(None, 0, None, None)
-    if ends := _spelled_alike(clocks, floor):
+    if ends := _ends_of_one_spelling(clocks, floor):
         return _split(clocks, bar=floor, lowest=ends[0], ends=ends)
     ranks = _ranks(clocks, table=table, field=field, place=place)
     bar = None if floor is None else rank(floor)
@@ -187,17 +185,18 @@ def _ranks(clocks: Sequence[Any], *, table: str, field: str, place: str) -> list
     return ranks
 
 
-def _spelled_alike(clocks: Sequence[Any], floor: Any) -> tuple[str, str] | None:
+def _ends_of_one_spelling(clocks: Sequence[Any], floor: Any) -> tuple[str, str] | None:
     """The lowest and the highest clock where all, and the floor, are `Z` instants of one spelling.
 
     Their text then orders as they do, and none need be parsed: the spelling is told by turning every digit into 0, and
     only the extremes, which become positions, are read closely.
     """
-    spelled = [*clocks, floor] if floor is not None else clocks
+    bar = () if floor is None else (floor,)
+    spelled = [*clocks, *bar]
     if set(map(type, spelled)) != {str}:
         return None
     ends = min(clocks), max(clocks)
-    if not all(_ZULU.fullmatch(text) for text in (*ends, floor or ends[0])):
+    if not all(_ZULU.fullmatch(text) and _text_rank(text)[0] == "instant" for text in (*ends, *bar)):
         return None
     written = ("\n".join(spelled) + "\n").encode("utf-8", "surrogatepass").translate(_DIGITS)
     return ends if written == written[: written.index(b"\n") + 1] * len(spelled) else None

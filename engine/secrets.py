@@ -55,9 +55,9 @@ _TRACES: Final = (
     *("PRIVATE KEY", "(?i:bearer )", "glpat-", "xox[abprs]-", "AIza", "AgE"),
     *("KIA[0-9A-Z]{6}", "SIA[0-9A-Z]{6}", "_[0-Za-z]{16}", "k-[-0-Z_a-z]{20}", "J[-0-Z_a-z]{15}"),
 )
-"""Patterns of which every shape fits one. Each begins with a literal, its first character as rare as can be: RE2 then
-jumps from one such character to the next, many times faster than it reads a page for an alternation. They are short
-and loose because each page compiles them anew, and mean the same to RE2 and to `re`."""
+"""Patterns of which every shape fits one. Each begins with a literal, its first character as rare as can be, or is a
+literal in either case: RE2 then jumps from one such place to the next, many times faster than it reads a page for an
+alternation. They are short and loose because each page compiles them anew, and mean the same to RE2 and to `re`."""
 
 _SMALL: Final = 16_384
 """Bytes of text that `re` has looked through before Arrow's search is set up, let alone imported, which takes 40 ms."""

@@ -1,7 +1,7 @@
 """The pages that `bench_landing.py` lands, from a server in a process of its own.
 
-The server answers from memory with as little work as it can: whoever asks waits for it, and it is nobody's speed that
-is to be measured.
+The server answers from memory with as little work as it can: whoever asks waits for it, and its own speed is not what
+is measured.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from engine.errors import Canceled
+from engine.errors import Canceled, StorageBindingUnavailable
 from engine.guards.rules import Ending, ending
 from engine.shapes import canonical_json
 from engine.sql import call
@@ -50,10 +50,10 @@ class Outbound:
     def enter(self, key: EntryKey, *, header: str = DEFAULT_HEADER, cover: Cover | None = None) -> None:
         """Begin a try of the effect of `key` on this thread; under a guard each request asks its `cover` first.
 
-        A try that was begun ahead is gone on with.
+        A try that was begun ahead goes on.
         """
         begun = getattr(self._current, "intent", None)
-        if begun and begun.ahead and begun.key == key:
+        if begun and begun.ahead and begun.key == key and cover is None:
             begun.ahead = False
         else:
             self._current.intent = _Intent(key, header, cover)
@@ -70,19 +70,23 @@ class Outbound:
 
     def begin(self, key: EntryKey) -> Call:
         """Begin the next try of the effect of `key` ahead: return its intent's statement, for the claim's batch."""
-        self._current.intent = _Intent(key, DEFAULT_HEADER, None)
-        self._intent.ahead = True
+        self._current.intent = _Intent(key, DEFAULT_HEADER, None, ahead=True)
         return self._intend()
 
-    def call_off(self) -> None:
-        """Settle the try that was begun ahead as one that sent nothing: it is not its turn."""
-        self._db.run(*self.settlement())
-        del self._current.intent
+    def call_off(self, *, written: bool) -> None:
+        """End the try that was begun ahead: the claim failed, or its entry is recorded, a sibling's or not yet due.
+
+        What is `written` of it is settled as having sent nothing. An intent that stays open, for the answer of its
+        batch or of this was lost, says that requests may have left: nothing worse than asking once more.
+        """
+        self._intent.ahead = False
+        if written:
+            with suppress(StorageBindingUnavailable):
+                self._db.run(*self.settlement())
 
     def _intend(self) -> Call:
         intent = self._intent
         intent.id = self._chance.token()
-        intent.written = True
         key = intent.key
         return call(
             "intend_requests",
@@ -197,6 +201,7 @@ class Outbound:
                 intent.cover.check(timeout_ms=_longest(request))
             elif not intent.written:
                 self._db.run(self._intend())
+                intent.written = True
             intent.sent.append({"method": request.method, "url": target})
         request.headers.setdefault(intent.header, intent.key.idempotency_key)
 
@@ -218,9 +223,9 @@ class _Intent:
 
     __slots__ = ("abandoned", "ahead", "cover", "header", "id", "key", "let_go", "ours", "sent", "turn", "written")
 
-    def __init__(self, key: EntryKey, header: str, cover: Cover | None) -> None:
+    def __init__(self, key: EntryKey, header: str, cover: Cover | None, *, ahead: bool = False) -> None:
         self.abandoned = False
-        self.ahead = False
+        self.ahead = ahead
         self.cover = cover
         self.let_go = False
         self.ours = False
@@ -229,7 +234,7 @@ class _Intent:
         self.header = header
         self.sent: list[dict[str, Any]] = []
         self.turn = threading.Lock()
-        self.written = False
+        self.written = ahead
 
 
 def _resource(url: httpx.URL) -> str:

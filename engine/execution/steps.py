@@ -77,11 +77,11 @@ class Course(Protocol):
         """Try `effect` once, as try `number`, and record what it returns. Raise its tagged failure."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Plain:
     """The course of an effect that stays here or may be repeated: claim, do, record.
 
-    Where the effect `sends` for certain, the claim's batch writes the intent of its requests as well.
+    Where the effect is certain to send, and `sends` says so, its first claim writes the intent of its requests as well.
     """
 
     journal: JournalStore
@@ -92,10 +92,16 @@ class Plain:
 
     def claim(self, key: EntryKey, *, token: str) -> Entry:
         """Claim `key`, or return the entry that stands in the way."""
-        ledger = (self.outbound.begin(key),) if self.sends else ()
-        entry = self.journal.claim(key, attempt=self.attempt, token=token, ledger=ledger)
-        if self.sends and (entry.recorded or entry.claim != token or entry.next_attempt_at is not None):
-            self.outbound.call_off()
+        if not self.sends:
+            return self.journal.claim(key, attempt=self.attempt, token=token)
+        self.sends = False
+        try:
+            entry = self.journal.claim(key, attempt=self.attempt, token=token, ledger=(self.outbound.begin(key),))
+        except BaseException:
+            self.outbound.call_off(written=False)
+            raise
+        if entry.recorded or entry.claim != token or entry.next_attempt_at is not None:
+            self.outbound.call_off(written=True)
         return entry
 
     def attempt_once(
@@ -150,12 +156,13 @@ class Steps:
         Raise `StepFailed` when the failure stands, `Waiting` when the next try is more than 300 s away,
         `ExecutionSuperseded` when the attempt lost its owner, `StorageBindingUnavailable` when the store's answer was
         lost and nothing tells whether the value is recorded. Reading first spares a replay the write lock, so a caller
-        that expects one says `likely_recorded`; one whose effect asks a server for
-        certain says `sends`, which spares a write of its own for what it is about to ask.
+        that expects one says `likely_recorded`. One whose effect is certain to send, and that has no `course` of its
+        own, says `sends`: the claim's batch then writes the intent.
         """
         self.cancellation.check()
-        course = course or Plain(self.journal, self.attempt, self.outbound, self.cancellation, sends)
         standing = self.journal.find(key) if likely_recorded else None
+        waits = standing is not None and standing.next_attempt_at is not None
+        course = course or Plain(self.journal, self.attempt, self.outbound, self.cancellation, sends and not waits)
         if standing is None or not standing.recorded:
             standing = self._claim(key, course)
         if standing.recorded:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 INCOMING: Final = ".incoming"
 LOCK: Final = ".lock"
 WRITERS: Final = min(4, (os.cpu_count() or 1) + 1)
-"""Threads that make, write and sync contents, one more than can work at once: it waits for the disk. Each has one
-content in memory."""
+"""Threads that make, write and sync contents: one more than there are cores, for one waits for the disk, and at most
+four, for each has one content in memory."""
 RETRIES: Final = 8
 PATIENCE_S: Final = 2.0
 """How long a turn is waited for: whoever holds it may be a stopped process, and creation is guarded without it."""

@@ -22,7 +22,7 @@ _PULL: Final = b"contextful.pull"
 _SCHEMA: Final = b"contextful.schema"
 
 _LARGE: Final = 4 << 20
-"""Bytes from which on several threads compress or decompress a batch: below, waking them takes longer."""
+"""Bytes, of a batch or of its recording, from which on threads share its columns: below, waking them takes longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +63,13 @@ def encode(batch: pa.RecordBatch, meta: PullMeta) -> bytes:
 
 def decode(data: bytes) -> tuple[pa.RecordBatch, PullMeta]:
     """The batch and facts that `encode` recorded."""
-    batch = _batch(data)
-    return batch.replace_schema_metadata(None), _meta(batch.schema)
+    batch = _stored(data)
+    return _bare(batch), _meta(batch.schema)
 
 
 def rows_of(data: bytes) -> pa.RecordBatch:
     """The batch that `encode` recorded."""
-    return _batch(data).replace_schema_metadata(None)
+    return _bare(_stored(data))
 
 
 def facts(data: bytes) -> PullMeta:
@@ -78,9 +78,13 @@ def facts(data: bytes) -> PullMeta:
         return _meta(stream.schema)
 
 
-def _batch(data: bytes) -> pa.RecordBatch:
+def _stored(data: bytes) -> pa.RecordBatch:
     with pa.ipc.open_stream(data, options=pa.ipc.IpcReadOptions(use_threads=len(data) >= _LARGE)) as stream:
         return stream.read_next_batch()
+
+
+def _bare(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.replace_schema_metadata(None)
 
 
 def _meta(schema: pa.Schema) -> PullMeta:

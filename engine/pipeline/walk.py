@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from engine.execution.call import Call
     from engine.execution.held import Held
+    from engine.execution.steps import Outcome
     from engine.pipeline.declaration import Table
     from engine.pipeline.reading import Reader
     from engine.pipeline.recording import PullMeta
@@ -117,7 +118,7 @@ class Walk:
         outcome = self.held.steps.run(
             self._key(number, asked), effect, schedule=self._table.schedule, likely_recorded=resumed, sends=source.sends
         )
-        landing = live[-1] if outcome.value is None or not outcome.replayed else _replayed(number, outcome.value)
+        landing = _replayed(number, outcome) if outcome.replayed else live[-1]
         if landing.recorded is not None:
             self.reader.protection.admit(landing.meta, self.held.attempt)
         return landing
@@ -135,7 +136,7 @@ class Walk:
     def _asked(self, number: int, asked: Any) -> Landing:
         """Ask the source for one pull: the facts that land are those in its bytes to record; an empty one has no bytes.
 
-        All of it is done on the thread that reads: a page just shaped is compressed where it lies warm.
+        All of it is done on the thread that reads: a page just shaped is compressed while it is in that core's cache.
         """
 
         def ask() -> Landing:
@@ -168,6 +169,7 @@ class Walk:
         return EntryKey(self.held.attempt.execution_id, f"pull:{number}", hashed)
 
 
-def _replayed(number: int, recorded: bytes) -> Landing:
-    batch, meta = decode(recorded)
-    return Landing(number, recorded, batch.num_rows, meta, replayed=True)
+def _replayed(number: int, outcome: Outcome) -> Landing:
+    assert outcome.value is not None, "what is replayed has been recorded"
+    batch, meta = decode(outcome.value)
+    return Landing(number, outcome.value, batch.num_rows, meta, replayed=True)

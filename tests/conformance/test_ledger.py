@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from engine.errors import ExecutionSuperseded, StepFailed, Transient, Waiting
+from engine.errors import ExecutionSuperseded, StepFailed, StorageBindingUnavailable, Transient, Waiting
 from engine.execution.steps import LONGEST_SLEEP_MS
 from engine.pipeline.declaration import Destination
 from engine.shapes import Schedule
@@ -165,6 +166,62 @@ def test_a_try_that_was_begun_ahead_and_has_to_wait_is_settled(store: Store, clo
     with pytest.raises(Waiting):
         sent(held, died)
 
+    assert ledger(store, held.attempt.execution_id) == [("one", True, [])]
+    assert held.apart(lambda: "on") == "on", "the source is still closed on the thread that reads"
+
+
+@pytest.mark.clause("run.journal.ledger-settles-first")
+def test_a_woken_try_whose_instant_is_known_begins_nothing_ahead(store: Store, clock: SettableClock) -> None:
+    held = store.held()
+    held.steps.note(key(held), attempts=1, due=clock.now() + LONGEST_SLEEP_MS + 1)
+
+    with pytest.raises(Waiting):
+        held.steps.run(key(held), died, schedule=Schedule(), sends=True, likely_recorded=True)
+
+    assert ledger(store, held.attempt.execution_id) == []
+
+
+@pytest.mark.clause("run.journal.ledger-settles-first")
+def test_a_claim_that_fails_leaves_no_try_for_others_to_send_under(
+    store: Store, vendor: Vendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The claim's batch was never sent: what asks under the same key later writes an intent of its own."""
+    held = store.held()
+    journal = type(held.steps.journal)
+
+    def refused(*_: Any, **__: Any) -> Any:
+        raise StorageBindingUnavailable(place="the binding", reason="no route", applied="no")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(journal, "claim", refused)
+        with pytest.raises(StorageBindingUnavailable):
+            sent(held, died)
+    held.steps.run(key(held), lambda call: b"%d" % vendor.charge(call), schedule=Schedule())
+
+    assert [(settled, len(requests)) for _, settled, requests in ledger(store, held.attempt.execution_id)] == [
+        (True, 1)
+    ]
+
+
+@pytest.mark.clause("run.journal.ledger-settles-first")
+def test_waiting_for_a_sibling_writes_one_intent_and_no_more(store: Store, vendor: Vendor) -> None:
+    held = store.held()
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(_: Call) -> bytes:
+        begun.set()
+        assert go_on.wait(30)
+        return b"first"
+
+    first = threading.Thread(target=lambda: held.steps.run(key(held), slow, schedule=Schedule()))
+    first.start()
+    assert begun.wait(30)
+    threading.Timer(0.3, go_on.set).start()
+
+    outcome = sent(held, died)
+
+    first.join()
+    assert (outcome.value, outcome.replayed) == (b"first", True)
     assert ledger(store, held.attempt.execution_id) == [("one", True, [])]
 
 

@@ -32,6 +32,7 @@ UNORDERABLE: dict[str, tuple[list[dict[str, Any]], str]] = {
     "numbers and text": ([{"id": 1, "at": 7}, {"id": 2, "at": "seven"}], "row 2"),
     "an instant with a zone and one without": ([GOOD, {"id": 1, "at": "2026-01-02T00:00:00"}], "row 2"),
     "an instant and other text": ([GOOD, {"id": 1, "at": "yesterday"}], "row 2"),
+    "a day that no calendar has": ([GOOD, {"id": 1, "at": "2026-02-30T00:00:00Z"}], "row 2"),
 }
 
 

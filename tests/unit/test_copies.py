@@ -57,6 +57,26 @@ def test_copies_are_pruned_from_the_one_asked_for_longest_ago_and_never_one_in_u
     assert {name for name, path in paths.items() if path.exists()} == {"in_use", "new"}
 
 
+def test_what_another_engine_pruned_first_makes_room_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of ten copies, room for five, the other is quicker at the five oldest: the five youngest stay."""
+    kept = Copies(tmp_path)
+    paths = [kept.keep(f"part-{number}", "etag", bytes(10)) for number in range(10)]
+    for number, path in enumerate(paths):
+        os.utime(path, (time.time() - (20 - number) * IN_USE_S,) * 2)
+    unlink = type(tmp_path).unlink
+
+    def late(path: Path, *, missing_ok: bool = False) -> None:
+        os.unlink(path)  # noqa: PTH108 - the other engine's, just before ours
+        unlink(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(copies, "KEPT_BYTES", 50)
+    monkeypatch.setattr(type(tmp_path), "unlink", late)
+    Copies(tmp_path)
+    assert [path.exists() for path in paths] == [False] * 5 + [True] * 5
+
+
 def test_a_folder_that_nobody_has_made_is_no_error(tmp_path: Path) -> None:
     """A first engine finds nothing, and makes the folder with its first copy."""
     first = Copies(tmp_path / "copies")

@@ -69,7 +69,7 @@ class HttpPages:
         if not self._table.skip_unchanged:
             for page, after in pages:
                 yield Pull(rows=page.rows, position=after, more=after is not None, snapshot_complete=after is None)
-                del page  # a page is in memory alone: this one goes before the next is asked for
+                del page  # gone before the next is asked for, unless a numbered one is to be compared with it
             return
         if unchanged.whole(ask.position):
             # Whether anything is new is known at the last page only, and none may be recorded before.
