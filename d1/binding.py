@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from d1.wire import PROTOCOL, row
-from engine.binding import ADDRESS
+from engine.binding import ADDRESS, document
 from engine.errors import Refused, StorageBindingUnavailable, StorageProtocolMismatch, StorageUnusable
 
 if TYPE_CHECKING:
@@ -42,43 +43,49 @@ class Binding:
         """Run `statements` as one transaction and return the rows of each.
 
         Raise `Refused` naming the constraint a statement met, `StorageUnusable` for any other refusal,
-        `StorageBindingUnavailable` where nobody answered for D1, `StorageProtocolMismatch`.
+        `StorageBindingUnavailable` where nobody answered for D1, or somebody else than the binding did,
+        `StorageProtocolMismatch`.
         """
         body = json.dumps({"protocol": PROTOCOL, "intent": intent, "statements": statements}, allow_nan=False)
         send = {"read": self._exchange.ask, "initialize": self._exchange.insist, "write": self._exchange.tell}[intent]
         answer = send("POST", "/v1/batch", content=body.encode(), headers={"content-type": "application/json"})
-        results = self._said(answer, writes=intent != "read")["results"]
+        results = self._said(answer, "results", writes=intent != "read")["results"]
         self._count(results)
         return [[row(cells) for cells in result["rows"]] for result in results]
 
     def health(self) -> dict[str, Any]:
         """What the Worker says of itself. Raise `StorageBindingUnavailable`, `StorageProtocolMismatch`."""
-        return self._said(self._exchange.ask("GET", "/v1/health"), writes=False)
+        return self._said(self._exchange.ask("GET", "/v1/health"), "protocol", writes=False)
 
     def close(self) -> None:
         """Close the connections."""
         self._exchange.close()
 
-    def _said(self, answer: httpx.Response, *, writes: bool) -> dict[str, Any]:
-        """The document of an answer; an error is raised as what it says and never asked about again."""
-        said = _document(answer)
-        if answer.status_code == 200 and said:
+    def _said(self, answer: httpx.Response, part: str, *, writes: bool) -> dict[str, Any]:
+        """The document of an answer, which has `part`; an error is raised as what it says and never asked about again.
+
+        Only the binding's own words tell that nothing was applied. Whoever else answers, on the way to it or in its
+        stead, may have passed the request on before.
+        """
+        said = document(answer)
+        if answer.status_code == 200 and part in said:
             return said
         place = self._exchange.url
-        text = str(said.get("text") or f"it answered HTTP {answer.status_code}, which is none of the binding's answers")
-        if answer.status_code == 409 and "constraint" in said:
-            raise Refused(constraint=text)
-        if answer.status_code == 426:
-            raise StorageProtocolMismatch(place=place, speaks=said.get("speaks", 0), asked=PROTOCOL)
-        refusal: StorageUnusable | StorageBindingUnavailable
-        if 300 <= answer.status_code < 500 or said.get("error") == "inexact":
-            refusal = StorageUnusable(place=place, reason=text)
-        else:
-            refusal = StorageBindingUnavailable(place=place, reason=text, applied="unknown" if writes else "no")
-        if said.get("error") in {None, "unknown"}:
-            # Nobody, or a Worker that is asked for something else: what is spoken to is not what was meant.
-            raise refusal.advising(ADDRESS)
-        raise refusal
+        match answer.status_code, said:
+            case 409, {"constraint": str(), "text": str(text)}:
+                raise Refused(constraint=text)
+            case 426, {"speaks": int(speaks)}:
+                raise StorageProtocolMismatch(place=place, speaks=speaks, asked=PROTOCOL)
+            case 404, {"error": "unknown", "text": str(text)}:
+                # A Worker that is asked for something else: what is spoken to is not what was meant.
+                raise StorageUnusable(place=place, reason=text).advising(ADDRESS)
+            case status, {"error": str(kind), "text": str(text)} if _refuses(status, kind):
+                raise StorageUnusable(place=place, reason=text)
+        lost = partial(StorageBindingUnavailable, place=place, applied="unknown" if writes else "no")
+        if (answer.status_code, said.get("error")) == (503, "unavailable"):
+            raise lost(reason=str(said.get("text")))
+        reason = f"it answered HTTP {answer.status_code}, which is none of the binding's answers"
+        raise lost(reason=reason).advising(ADDRESS)
 
     def _count(self, results: list[dict[str, Any]]) -> None:
         with self._turn:
@@ -88,9 +95,5 @@ class Binding:
             self.spent.rows_written += sum(result["rows_written"] for result in results)
 
 
-def _document(answer: httpx.Response) -> dict[str, Any]:
-    try:
-        document = answer.json()
-    except ValueError:
-        return {}
-    return document if isinstance(document, dict) else {}
+def _refuses(status: int, kind: str) -> bool:
+    return (status, kind) in {(400, "unacceptable"), (500, "inexact")} or (status == 409 and kind.startswith("SQLITE_"))

@@ -4,13 +4,15 @@ ask    ──no answer──▶ again over a fresh connection, 3 attempts in all
 insist ──no answer──▶ again, likewise ──▶ StorageBindingUnavailable: any of them may have been applied
 tell   ──no answer──▶ StorageBindingUnavailable: it may have been applied
 all    ──an answer, be it an error──▶ that is the answer
+
+One that cannot be read, cut short or garbled on its way, is no answer.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
 import httpx
@@ -30,6 +32,7 @@ WRITE_S: Final = "CONTEXTFUL_BINDING_WRITE_TIMEOUT"
 ADDRESS: Final = "see that CONTEXTFUL_BINDING_URL names the Worker's private binding and that it is up, then run again"
 """What to do where nobody answers at the address, or somebody else does."""
 
+_NO_ANSWER: Final = (httpx.RequestError, httpx.StreamError)
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout)
 
 
@@ -94,7 +97,7 @@ class Exchange:
         """
         try:
             return self._send(self._fresh, method, path, content, headers, seconds=self._patience.write_s)
-        except httpx.TransportError as lost:
+        except _NO_ANSWER as lost:
             raise self._unavailable(lost, applied="no" if isinstance(lost, _NOT_SENT) else "unknown") from lost
 
     def close(self) -> None:
@@ -106,13 +109,13 @@ class Exchange:
         self, method: str, path: str, content: bytes | None, headers: Mapping[str, str] | None
     ) -> httpx.Response:
         """Raise `_Unanswered` after the last attempt."""
-        lost: list[httpx.TransportError] = []
+        lost: list[Exception] = []
         for client in (self._kept, *[self._fresh] * (ATTEMPTS - 1)):
             if lost:
                 time.sleep(self._patience.pause_s * 2 ** (len(lost) - 1))
             try:
                 return self._send(client, method, path, content, headers, seconds=self._patience.read_s)
-            except httpx.TransportError as failure:
+            except _NO_ANSWER as failure:
                 lost.append(failure)
         raise _Unanswered(lost)
 
@@ -132,7 +135,7 @@ class Exchange:
 class _Unanswered(Exception):
     """What each attempt at a request met instead of an answer."""
 
-    def __init__(self, lost: list[httpx.TransportError]) -> None:
+    def __init__(self, lost: list[Exception]) -> None:
         super().__init__(*lost)
         self.last = lost[-1]
         self.sent = not all(isinstance(each, _NOT_SENT) for each in lost)
@@ -147,5 +150,19 @@ def is_address(url: str) -> bool:
         return False
 
 
+def document(answer: httpx.Response) -> dict[str, Any]:
+    """The JSON object that `answer` is; an empty one where it is something else, which the binding never says."""
+    try:
+        said = answer.json()
+    except (ValueError, RecursionError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
 def _client(*, kept: int) -> httpx.Client:
-    return httpx.Client(transport=BoundedTransport(kept=kept), trust_env=False, timeout=None)  # noqa: S113 - see deadline
+    return httpx.Client(
+        transport=BoundedTransport(kept=kept),
+        headers={"accept-encoding": "identity"},
+        trust_env=False,
+        timeout=None,  # noqa: S113 - see deadline
+    )

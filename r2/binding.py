@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import quote, urlencode
 
-from engine.binding import Exchange, Patience
+from engine.binding import ADDRESS, Exchange, Patience, document
 from engine.buckets import Bucket
 from engine.errors import StorageBindingUnavailable, StorageCapabilityMissing, StorageUnusable
 from r2.blobs import BucketBlobs
@@ -21,6 +21,15 @@ if TYPE_CHECKING:
 URL: Final = "CONTEXTFUL_BINDING_URL"
 PAGE: Final = 1000
 """Keys of one page of a listing."""
+
+_REFUSALS: Final = {
+    (400, "unacceptable"),
+    (404, "unknown"),
+    (405, "method"),
+    (412, "precondition"),
+    (422, "digest"),
+}
+"""The binding's own errors that tell that nothing was applied."""
 
 
 def over_binding(cache: Path, *, environ: Mapping[str, str], patience: Patience | None = None) -> Bucket:
@@ -63,7 +72,7 @@ class BindingKeys:
     def delete(self, key: str) -> bool:
         """DELETE, once; a second try is the caller's to make."""
         answer = self._http.tell("DELETE", _path(key))
-        if answer.status_code not in {204, 404}:
+        if answer.status_code != 204:
             raise self._failure(answer, key, applied="unknown")
         return True
 
@@ -72,9 +81,9 @@ class BindingKeys:
         query = {"prefix": prefix, "limit": str(PAGE)}
         while True:
             answer = self._http.ask("GET", f"/v1/objects?{urlencode(query)}")
-            if answer.status_code != 200:
+            page = document(answer)
+            if answer.status_code != 200 or "objects" not in page:
                 raise self._failure(answer, prefix, applied="no")
-            page: dict[str, Any] = answer.json()
             for each in page["objects"]:
                 yield Facts(each["key"], each["size"], each["etag"], each["uploaded"])
             if not page["cursor"]:
@@ -86,24 +95,33 @@ class BindingKeys:
         self._http.close()
 
     def _found(self, answer: httpx.Response, key: str) -> bool:
-        if answer.status_code not in {200, 404}:
-            raise self._failure(answer, key, applied="no")
-        return answer.status_code == 200
+        if answer.status_code == 200 and "etag" in answer.headers:
+            return True
+        # The answer to a HEAD has no document.
+        if answer.status_code == 404 and (answer.request.method == "HEAD" or _error(answer) == "missing"):
+            return False
+        raise self._failure(answer, key, applied="no")
 
     def _written(self, answer: httpx.Response, key: str) -> bool:
-        if answer.status_code not in {200, 412}:
-            raise self._failure(answer, key, applied="unknown")
-        return answer.status_code == 200
+        if answer.status_code == 200 and "etag" in document(answer):
+            return True
+        if answer.status_code == 412 and _error(answer) == "precondition":
+            return False
+        raise self._failure(answer, key, applied="unknown")
 
     def _failure(
         self, answer: httpx.Response, key: str, *, applied: Literal["no", "unknown"]
     ) -> StorageUnusable | StorageBindingUnavailable:
-        """What an error means: below 500 it is a refusal; above, the outcome of a write is not known."""
+        """What an error means: the binding's own may be a refusal; after any other a write's outcome is not known."""
         place = f"{self._http.url}{_path(key)}"
-        reason = _said(answer)
-        if answer.status_code < 500:
-            return StorageUnusable(place=place, reason=reason)
-        return StorageBindingUnavailable(place=place, reason=reason, applied=applied)
+        error = _error(answer)
+        text = str(document(answer).get("text"))
+        if (answer.status_code, error) in _REFUSALS:
+            return StorageUnusable(place=place, reason=text)
+        if (answer.status_code, error) == (503, "unavailable"):
+            return StorageBindingUnavailable(place=place, reason=text, applied=applied)
+        reason = f"it answered HTTP {answer.status_code}, which is none of the binding's answers"
+        return StorageBindingUnavailable(place=place, reason=reason, applied=applied).advising(ADDRESS)
 
 
 def _path(key: str) -> str:
@@ -114,10 +132,6 @@ def _etag(answer: httpx.Response) -> str:
     return str(answer.headers["etag"]).removeprefix("W/").strip('"')
 
 
-def _said(answer: httpx.Response) -> str:
-    try:
-        document = answer.json()
-    except ValueError:
-        document = None
-    text = document.get("text") if isinstance(document, dict) else None
-    return str(text or f"it answered HTTP {answer.status_code}")
+def _error(answer: httpx.Response) -> str | None:
+    error = document(answer).get("error")
+    return error if isinstance(error, str) else None
