@@ -13,6 +13,7 @@ effect ──value──▶ release and record
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
     from engine.execution.outbound import Outbound
     from engine.pipeline.declaration import Destination
     from engine.shapes import Attempt, EntryKey
+
+ENDS: Final = (KeyboardInterrupt, SystemExit, GeneratorExit)
+"""What ends an effect from outside and is no failure of it."""
 
 REFUSALS: Final = frozenset({Permanent, RateLimited, AuthExpired})
 """What an effect raises, as the class itself, to say that its destination answered and did nothing."""
@@ -100,11 +104,18 @@ class Effects:
                 cover.check()
                 begun = True
                 return effect(Call(key, number, self.cancellation, self.outbound, cover))
-        except (Exception, KeyboardInterrupt) as raised:
+        except BaseException as raised:
+            if not isinstance(raised, (Exception, *ENDS)) and not _cancelled(raised):
+                # As after a crash: nobody at work any more, and the guard stands for whoever looks next.
+                self._unheard = True
+                self._end()
+                raise
             self._ended(self._ending(raised) if begun else Ending.UNSENT, admitted, because=raised)
-            if isinstance(raised, KeyboardInterrupt):
+            if not isinstance(raised, Exception):
                 raise
             raise failure_of(raised) from raised
+        finally:
+            self.outbound.leave()
 
     def _admit(self, key: EntryKey, *, claim: str) -> Entry:
         self.room.leases.register()
@@ -199,3 +210,9 @@ class Effects:
         except BaseException:
             self.room.callbacks.end(token)
             raise
+
+
+def _cancelled(raised: BaseException) -> bool:
+    """Whether asyncio cancelled the effect; whoever has not imported asyncio was not."""
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and isinstance(raised, asyncio.CancelledError)

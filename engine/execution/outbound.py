@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from engine.errors import Canceled, StorageBindingUnavailable
+from engine.errors import Canceled, EffectOverdue, StorageBindingUnavailable
 from engine.guards.rules import Ending, ending
 from engine.shapes import canonical_json
 from engine.sql import call
@@ -28,6 +28,8 @@ T = TypeVar("T")
 DEFAULT_HEADER: Final = "Idempotency-Key"
 
 _DAY_S: Final = 86_400
+_CONNECTED: Final = ("write", "read")
+_ALL: Final = ("pool", "connect", *_CONNECTED)
 
 
 class Outbound:
@@ -72,6 +74,10 @@ class Outbound:
         """Begin the next try of the effect of `key` ahead: return its intent's statement, for the claim's batch."""
         self._current.intent = _Intent(key, DEFAULT_HEADER, None, ahead=True)
         return self._intend()
+
+    def leave(self) -> None:
+        """End the try this thread is in: whoever keeps the client of a call that has returned sends nothing more."""
+        self._intent.over = True
 
     def call_off(self, *, written: bool) -> None:
         """End the try that was begun ahead: the claim failed, or its entry is recorded, a sibling's or not yet due.
@@ -198,12 +204,28 @@ class Outbound:
                 raise Canceled("what this request is for has been stopped")
             if intent.cover is not None:
                 # The guard is the intent that was written ahead.
-                intent.cover.check(timeout_ms=_longest(request))
+                intent.check(request, phases=_ALL)
+                request.extensions = {**request.extensions, "trace": self._asked_again(intent, request)}
             elif not intent.written:
                 self._db.run(self._intend())
                 intent.written = True
             intent.sent.append({"method": request.method, "url": target})
         request.headers.setdefault(intent.header, intent.key.idempotency_key)
+
+    def _asked_again(self, intent: _Intent, request: httpx.Request) -> Callable[[str, Any], Any]:
+        """What asks the cover once more when there is a connection: to find and to reach a host takes any time."""
+        told = request.extensions.get("trace")
+
+        def trace(event: str, facts: Any) -> Any:
+            if event.endswith("send_request_headers.started"):
+                try:
+                    intent.check(request, phases=_CONNECTED)
+                except EffectOverdue:
+                    self._unsent()
+                    raise
+            return told(event, facts) if told else None
+
+        return trace
 
     def _unsent(self) -> None:
         intent = self._intent
@@ -221,7 +243,20 @@ class Outbound:
 class _Intent:
     """What one try of an effect means to send, and what it has sent."""
 
-    __slots__ = ("abandoned", "ahead", "cover", "header", "id", "key", "let_go", "ours", "sent", "turn", "written")
+    __slots__ = (
+        "abandoned",
+        "ahead",
+        "cover",
+        "header",
+        "id",
+        "key",
+        "let_go",
+        "ours",
+        "over",
+        "sent",
+        "turn",
+        "written",
+    )
 
     def __init__(self, key: EntryKey, header: str, cover: Cover | None, *, ahead: bool = False) -> None:
         self.abandoned = False
@@ -229,12 +264,20 @@ class _Intent:
         self.cover = cover
         self.let_go = False
         self.ours = False
+        self.over = False
         self.id = ""
         self.key = key
         self.header = header
         self.sent: list[dict[str, Any]] = []
         self.turn = threading.Lock()
         self.written = ahead
+
+    def check(self, request: httpx.Request, *, phases: tuple[str, ...]) -> None:
+        """Raise `EffectOverdue` unless the cover lets `request` leave, of which these phases are still to come."""
+        assert self.cover is not None, "asked for under a guard alone"
+        if self.over:
+            raise EffectOverdue(step=self.key.step, lapsed="its call has returned")
+        self.cover.check(timeout_ms=_longest(request, phases=phases))
 
 
 def _resource(url: httpx.URL) -> str:
@@ -243,10 +286,7 @@ def _resource(url: httpx.URL) -> str:
     return f"{url.scheme}://{(url.netloc + path).decode('ascii')}"
 
 
-def _longest(request: httpx.Request) -> float:
-    """The milliseconds after which the request is given up at the latest, without limits those of a day."""
+def _longest(request: httpx.Request, *, phases: tuple[str, ...]) -> float:
+    """The milliseconds that these phases of the request may take, without limits those of a day."""
     limits = request.extensions.get("timeout", {})
-    return (
-        sum(_DAY_S if limits.get(phase) is None else limits[phase] for phase in ("pool", "connect", "write", "read"))
-        * 1000
-    )
+    return sum(_DAY_S if limits.get(phase) is None else limits[phase] for phase in phases) * 1000
