@@ -199,6 +199,27 @@ class RunRetryTagUnretryable(NamedError, Config):
 
 
 @named
+class ScheduleUnusable(NamedError, Config):
+    """A program's `Schedule` holds what none can; `problems` holds every one of them, as a manifest's are told."""
+
+    problems: tuple[str, ...]
+    says = "no schedule is like this: {listed}"
+
+    def __post_init__(self) -> None:
+        ContextfulError.__init__(self, self.says.format(listed=" | ".join(self.problems)))
+
+
+@named
+class PinUnusable(NamedError, Config):
+    """A host execution would pin what no later open can be compared with (run.own.host-scope)."""
+
+    pin: str
+    found: str
+    says = "the pin {pin} is {found}, and no later open could be compared with that"
+    remedy = "name each pin by a text and let it be a text or another JSON value, such as a model's name"
+
+
+@named
 class CapabilityUnwired(NamedError, Config):
     """The running profile has no such capability (run.journal.unwired-capability)."""
 

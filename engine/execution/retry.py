@@ -7,13 +7,9 @@ it. The runner owns the sleep and the counter; this module owns the arithmetic.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from engine.errors import ContextfulError, RateLimited, RunRetryTagUnretryable, StepFailed
-from engine.shapes import RETRYABLE, FailureTag, Schedule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from engine.errors import ContextfulError, RateLimited, StepFailed
+from engine.shapes import RETRYABLE, Schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +48,3 @@ def computed_delay(schedule: Schedule, *, attempt: int) -> int:
         return min(schedule.base_ms, schedule.max_delay_ms)
     # The exponent is bounded first: a float overflows long before a patient schedule runs out of attempts.
     return int(min(schedule.base_ms * schedule.factor ** min(attempt - 1, 64), schedule.max_delay_ms))
-
-
-def retry_on(tags: Iterable[str]) -> frozenset[FailureTag]:
-    """Compile a declared `retry_on`. Raise `RunRetryTagUnretryable` for a tag no schedule may retry."""
-    compiled = set()
-    for tag in tags:
-        if tag not in RETRYABLE:
-            raise RunRetryTagUnretryable(found=tag)
-        compiled.add(FailureTag(tag))
-    return frozenset(compiled)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from engine.errors import ExecutionLive, ExecutionPinMismatch
+from engine.errors import ExecutionLive, ExecutionPinMismatch, PinUnusable
 from engine.shapes import Connector, FailureTag, Pins, RunStatus
 from tests.stores import LEASE, Effect, Store, died
 
@@ -75,6 +75,28 @@ def test_a_host_owner_pins_the_plan_and_the_identities_its_host_names(store: Sto
     assert owner is not None
     assert (owner.scope, owner.plan_ref) == ("host:index-42", "sha256:plan")
     assert '"model":"m1"' in owner.pins
+
+
+@pytest.mark.clause("run.own.host-scope")
+@pytest.mark.parametrize(
+    ("pins", "said"),
+    [
+        ({"model": "m1", "m": object()}, "the pin 'm' is of the type object"),
+        ({"m": {"sizes": {1, 2}}}, "the pin 'm' is of the type dict"),
+        ({"m": float("nan")}, "the pin 'm' is nan"),
+        ({"m": "\ud800"}, r"the pin 'm' is '\ud800'"),
+        ({7: "m1"}, "the pin 7 is named by no text"),
+    ],
+)
+def test_an_identity_that_nothing_can_be_compared_with_is_refused_by_its_name(
+    store: Store, pins: dict[Any, Any], said: str
+) -> None:
+    with pytest.raises(PinUnusable) as refusal:
+        store.open(pins=pins)
+
+    assert str(refusal.value).startswith(f"{said}, ")
+    assert "a text or another JSON value" in str(refusal.value)
+    assert store.owner() is None
 
 
 @pytest.mark.clause("run.own.host-scope", "run.own.pinned-plan-changed")

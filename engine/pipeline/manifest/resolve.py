@@ -22,7 +22,7 @@ from engine.pipeline.declaration import (
 from engine.pipeline.manifest.hashing import export_hash, hashed
 from engine.pipeline.manifest.merge import merged
 from engine.pipeline.manifest.placeholders import names_in
-from engine.shapes import FailureTag, Schedule, WriteMode
+from engine.shapes import Schedule, WriteMode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,7 +72,7 @@ def _table(declared: Mapping[str, Any], source: Mapping[str, Any], *, pipeline_i
         allowed_lateness_ms=declared.get("allowed_lateness", 0),
         skip_unchanged=declared.get("skip_unchanged", False),
         columns={name: Column(type=column.get("type"), treatment=column.get("class")) for name, column in columns},
-        schedule=_schedule(whole.get("retry", {})),
+        schedule=Schedule(**whole.get("retry", {})),
         meter=_quota(declared, source, pipeline_id=pipeline_id),
     )
     return hashed(table)
@@ -119,12 +119,6 @@ def _paginate(declared: Mapping[str, Any] | None) -> Paginate | None:
     return Paginate(**{"start": 1, **declared}) if declared["by"] == "page" else Paginate(**declared)
 
 
-def _schedule(declared: Mapping[str, Any]) -> Schedule:
-    if "retry_on" not in declared:
-        return Schedule(**declared)
-    return Schedule(**{**declared, "retry_on": frozenset(FailureTag(tag) for tag in declared["retry_on"])})
-
-
 def _destination(declared: Mapping[str, Any]) -> Destination:
     return Destination(
         name=declared["name"],
@@ -146,5 +140,5 @@ def _export(declared: Mapping[str, Any]) -> Export:
         table=declared.get("table"),
         statement=declared.get("statement"),
         batch=declared.get("batch", 100),
-        schedule=_schedule(declared.get("retry", {})),
+        schedule=Schedule(**declared.get("retry", {})),
     )
