@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from engine.corpus.schema import Schema
-from engine.errors import StorageUnusable
+from engine.corpus.schema import EXACT_IN_FLOAT, Schema
+from engine.errors import StorageUnusable, StoreSchemaIncompatible
 from engine.pipeline.recording import decode, rows_of
 
 if TYPE_CHECKING:
@@ -89,12 +89,18 @@ class Stage:
         declared too late: then nothing of the pull is staged (run.own.stage-schema).
         """
         batch, meta = decode(recorded)
-        return self.add_decoded(recorded, rows=batch.num_rows, meta=meta)
+        return self.add_decoded(recorded, rows=batch.num_rows, meta=meta, pull=len(self._parts))
 
-    def add_decoded(self, recorded: bytes, *, rows: int, meta: PullMeta) -> StagedPart:
-        """`add` for whoever has decoded the pull already."""
+    def add_decoded(self, recorded: bytes, *, rows: int, meta: PullMeta, pull: int) -> StagedPart:
+        """`add` for whoever has decoded the pull already, the execution's number `pull`, which a refusal names."""
+        place = f"{self._table}, pull {pull}"
+        try:
+            own = self._merged(meta, place=place)
+        except StoreSchemaIncompatible as refusal:
+            if row := _row_of(refusal.column, recorded, meta):
+                raise StoreSchemaIncompatible(**refusal.facts | {"place": f"{place}, row {row}"}) from None
+            raise
         ordinal = len(self._parts)
-        own = self._merged(meta, place=f"pull {ordinal + 1} of run {self._folder.name}")
         part = StagedPart(ordinal, self._folder / f"{ordinal:06}.arrow", rows, len(recorded))
         self._write(part.path, recorded)
         self._own = own
@@ -135,6 +141,23 @@ def discard_ended(root: Path, *, ended: Callable[[str], bool]) -> None:
         for folder in list(root.iterdir()):
             if ended(folder.name):
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _row_of(column: str, recorded: bytes, meta: PullMeta) -> int | None:
+    """The one-based row of a recorded pull that a refused `column` is about, None where rows of the page are left out.
+
+    It is the first with a value; where an integer is larger than float64 holds, the first that is as large.
+    """
+    rows = rows_of(recorded)
+    if meta.not_admitted or column not in rows.schema.names:
+        return None
+    largest = meta.schema[column].largest or 0
+    telling = (
+        number
+        for number, value in enumerate(rows.column(column), start=1)
+        if value.is_valid and (largest <= EXACT_IN_FLOAT or abs(value.as_py()) == largest)
+    )
+    return next(telling, None)
 
 
 @contextmanager

@@ -208,7 +208,7 @@ class TableRun:
             return
         publication.make_room(landing, size=len(landing.recorded))
         try:
-            publication.stage.add_decoded(landing.recorded, rows=landing.rows, meta=landing.meta)
+            publication.stage.add_decoded(landing.recorded, rows=landing.rows, meta=landing.meta, pull=landing.number)
         except SchemaIncompatible:
             progress.staging_failed = True
             raise

@@ -120,6 +120,20 @@ def test_an_integer_no_float_holds_is_not_widened(shop: Shop) -> None:
     assert f"orders.size is int64 up to {BIG} and cannot take float64" in told(shop.run())
 
 
+def test_a_type_clash_counts_the_pulls_as_the_journal_does_and_names_the_row_of_the_value(shop: Shop) -> None:
+    shop.feed.serves([{"id": 1, "size": 7}], [], [{"id": 2}, {"id": 3, "size": "large"}])
+
+    assert "(orders, pull 2, row 2)" in told(shop.run())
+
+
+def test_a_type_clash_behind_a_commit_names_the_pull_and_the_integer_that_is_too_large(shop: Shop) -> None:
+    shop.feed.serves([{"id": 1, "size": 7.5}])
+    shop.run()
+    shop.feed.serves([{"id": 1, "size": 7.5}], [{"id": 2}], [{"id": 3, "size": 7}, {"id": 4, "size": BIG}])
+
+    assert "(orders, pull 1, row 2)" in told(shop.run())
+
+
 @pytest.mark.clause("run.own.source-stage-schema")
 def test_a_column_that_turns_into_text_between_pages_is_refused_naming_column_types_and_page(shop: Shop) -> None:
     shop.feed.serves([{"id": 1, "size": 7}], [{"id": 2, "size": "large"}])
@@ -127,7 +141,7 @@ def test_a_column_that_turns_into_text_between_pages_is_refused_naming_column_ty
     said = told(shop.run(run_id="r"))
 
     assert "orders.size is int64 and cannot take string" in said
-    assert "pull 2 of run r" in said
+    assert "(orders, pull 1, row 1)" in said
     assert "columns.size.type" in said
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from engine.corpus.schema import Column, Schema
 from engine.errors import LateType, StorageUnusable, StoreSchemaIncompatible
+from engine.pipeline.recording import decode, encode
 from engine.pipeline.stage import Stage
 
 if TYPE_CHECKING:
@@ -59,7 +61,7 @@ def test_a_pull_is_refused_against_the_tables_schema(corpus: Any) -> None:
         stage.add(corpus.recorded([{"id": "x"}], {"id": "string"}))
 
     assert (refusal.value.column, refusal.value.standing) == ("id", "int64")
-    assert "pull 1 of run r-2" in refusal.value.place
+    assert refusal.value.place == "t, pull 0, row 1"
     assert stage.parts == ()
 
 
@@ -67,11 +69,23 @@ def test_a_pull_is_refused_against_the_tables_schema(corpus: Any) -> None:
 def test_a_pull_is_refused_against_the_runs_earlier_ones_and_leaves_them_staged(corpus: Any) -> None:
     stage = corpus.stage("r-1", [{"id": 1}], types={"id": "int64"})
 
-    with pytest.raises(StoreSchemaIncompatible, match="pull 2 of run r-1"):
+    with pytest.raises(StoreSchemaIncompatible, match=r"\(t, pull 1, row 1\)"):
         stage.add(corpus.recorded([{"id": "x"}], {"id": "string"}))
 
     assert [part.ordinal for part in stage.parts] == [0]
     assert stage.schema.names == ("id",)
+
+
+@pytest.mark.clause("run.own.stage-schema")
+def test_a_refusal_names_the_pull_that_the_execution_counts_and_the_first_row_with_a_value(corpus: Any) -> None:
+    stage = corpus.stage("r-1", [{"id": 1}], types={"id": "int64"})
+    batch, meta = decode(corpus.recorded([{"id": None}, {"id": None}, {"id": "x"}], {"id": "string"}))
+
+    for facts, place in [(meta, "t, pull 7, row 3"), (replace(meta, not_admitted=1), "t, pull 7")]:
+        with pytest.raises(StoreSchemaIncompatible) as refusal:
+            stage.add_decoded(encode(batch, facts), rows=3, meta=facts, pull=7)
+
+        assert refusal.value.place == place
 
 
 @pytest.mark.clause("run.own.stage-schema")
