@@ -14,7 +14,7 @@ class CursorFieldMismatch(NamedError, Config):
     stored: str
     declared: str
     says = "the position of {table} is a watermark of {stored!r}, and its manifest declares incremental = {declared!r}"
-    remedy = "restore the declaration, or start over: contextful pipeline reset"
+    remedy = "restore the declaration, or start over: contextful pipeline reset PIPELINE --table {table}"
 
 
 @named

@@ -19,6 +19,7 @@ from engine.corpus.schema import Schema
 from engine.errors import (
     Canceled,
     ContextfulError,
+    CursorFieldMismatch,
     ExecutionSuperseded,
     PrimaryKeyMissing,
     RunCheckpointIdTooLong,
@@ -184,7 +185,11 @@ class TableRun:
         return marker.position if marker else None
 
     def _watermark(self, stored: Any) -> Any:
-        return cursors.since(stored, table=self._table.name, field=self._table.incremental)
+        try:
+            return cursors.since(stored, table=self._table.name, field=self._table.incremental)
+        except CursorFieldMismatch as mismatch:
+            again = f"contextful pipeline reset {self._table.pipeline_id} --table {self._table.name}"
+            raise mismatch.advising(f"restore the declaration, or start over: {again}") from None
 
     def _floor(self, stored: Any) -> Any:
         """Where a poll reads from: the watermark, or as far before it as rows may be late."""

@@ -110,6 +110,7 @@ def test_a_renamed_watermark_is_refused_before_the_source_is_asked(shop: Shop) -
         shop.run(incremental="changed")
 
     assert (refusal.value.stored, refusal.value.declared) == ("at", "changed")
+    assert str(refusal.value).endswith("contextful pipeline reset shop --table orders")
     assert shop.feed.read == []
     assert shop.owner() is None
     assert shop.ids() == [1]
