@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -26,6 +27,11 @@ LONGEST_WAIT_MS: Final = 366 * 24 * 3600 * 1000
 
 _DIGITS: Final = 12
 _BOM: Final = b"\xef\xbb\xbf"
+_ESCAPES: Final = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\."
+)
+"""Escapes of a JSON text; `half` is a surrogate without its other half."""
+
 _JSON: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
 
 
@@ -106,8 +112,8 @@ def document(
     try:
         return decoder.decode(content.removeprefix(_BOM))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        begins = sample(quote(content))
-        found = f"{content_type or 'no content type'}, {len(content)} bytes beginning {begins!r} ({error})"
+        begins, why = sample(quote(content)), _lone_surrogate(content, error) or str(error)
+        found = f"{content_type or 'no content type'}, {len(content)} bytes beginning {begins!r} ({why})"
         raise SourceShape(place=place, path=BODY, found=found, expected="JSON in UTF-8") from error
 
 
@@ -151,6 +157,20 @@ def kind(value: Any) -> str:
     if isinstance(value, dict):
         return f"an object with the keys {sample(', '.join(map(str, value)))}" if value else "an empty object"
     return f"the {'text' if isinstance(value, str) else 'number'} {sample(repr(value))}"
+
+
+def _lone_surrogate(content: bytes, error: Exception) -> str | None:
+    """The escape of half a character that made `content` unreadable; None where something else did.
+
+    The decoder stops at the first such escape and may call it truncation, even where much follows it.
+    """
+    if not any(word in str(error) for word in ("surrogate", "truncated")):
+        return None
+    for escape in _ESCAPES.finditer(content):
+        half, rest = escape["half"], content[escape.end() :][:6]
+        if half and not (len(rest) < 6 and (not rest or rest.startswith(b"\\"))):
+            return f"{half.decode()} at byte {escape.start()} is half of a surrogate pair without its other half"
+    return None
 
 
 def _worth_another_try(status: int) -> bool:

@@ -17,6 +17,6 @@ MODULES: Final = {
 }
 """The modules of this package whose text each connector's hash stands for."""
 
-HTTP: Final = Connector(id="http", version="1", hash="3a7c6b77e74e4a6ba2202b4b6b154e9ed4e7860ff41b7154f5e564625232f870")
+HTTP: Final = Connector(id="http", version="1", hash="5ce41eda4624a23637729e910befbe53af7b74670da0bb701f10fd3810b85c5b")
 SQL: Final = Connector(id="sql", version="1", hash="a45cde62c8c6cba27c52ab902ca1d90b9c0a121b4ffb4f3e92a107bf511ef287")
-FILE: Final = Connector(id="file", version="1", hash="e6d9f95b99799a28b942073c432e9ec5182ff67b8826dd3393edf078d8e1062b")
+FILE: Final = Connector(id="file", version="1", hash="536812ef17b349d4418dfb5d623a917356ed4e2d9b194f59dd38d1684d1034e0")

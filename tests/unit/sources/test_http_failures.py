@@ -132,6 +132,9 @@ def test_a_server_that_is_not_there_is_transient(reader: Reader) -> None:
         (b"[1e999]", "out of range"),
         (b"[" * 5000, "recursion"),
         (b"[NaN]", "NaN"),
+        (b'[{"name": "\\ud83d\\ude00"}', "truncated"),
+        (b'[{"name": "\\ud83d\\ude', "truncated"),
+        (b'[{"name": "\\\\ud83d', "truncated"),
     ],
 )
 def test_a_body_that_is_no_json_is_quoted_with_its_content_type(
@@ -145,6 +148,18 @@ def test_a_body_that_is_no_json_is_quoted_with_its_content_type(
     assert refusal.value.place == f"GET {site.url}/rows"
     assert said in refusal.value.found
     assert refusal.value.tag is FailureTag.PERMANENT
+
+
+@pytest.mark.parametrize("text", ["\\ud83d", "\\ud83d and more", "\\ude00", "\\ud83d\\u0041", "\\ud83d\\ude00 \\uD83D"])
+def test_half_a_surrogate_pair_is_told_as_what_it_is(site: Site, reader: Reader, text: str) -> None:
+    site.lay("/rows", raw=b'[{"name": "%b"}]' % text.encode())
+
+    with pytest.raises(SourceShape) as refusal:
+        reader.rows()
+
+    half = text.replace("\\ud83d\\ude00 ", "")[:6]
+    assert f"{half} at byte {11 + text.index(half)} is half of a surrogate pair" in refusal.value.found
+    assert "truncated" not in refusal.value.found
 
 
 @pytest.mark.parametrize(
