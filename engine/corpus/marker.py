@@ -115,7 +115,9 @@ class Marker:
         try:
             return _marker(json.loads(content))
         except (ValueError, KeyError, TypeError) as cause:
-            raise StorageUnusable(place=name, reason=f"it is no commit manifest ({cause!r})") from cause
+            raise StorageUnusable(place=name, reason=f"it is no commit manifest: {_wrong(cause)}").advising(
+                "restore this object from a backup, or from a copy of the corpus: runs and reads of its table need it"
+            ) from cause
 
 
 HEAD: Final = 1
@@ -157,6 +159,17 @@ def require_whole(objects: Objects, table: str) -> None:
     for seq, name in enumerate(objects.list(layout.commits(table)), start=HEAD):
         if name != layout.marker(table, seq):
             raise CommitMissing(table=table, missing=layout.marker(table, seq), later=name)
+
+
+def _wrong(cause: ValueError | KeyError | TypeError) -> str:
+    """What a content that is no marker is instead."""
+    if isinstance(cause, KeyError):
+        return f"it has no {cause.args[0]}"
+    if isinstance(cause, UnicodeDecodeError):
+        return f"it is no UTF-8 at byte {cause.start}"
+    if isinstance(cause, json.JSONDecodeError):
+        return f"it is no JSON from character {cause.pos} on"
+    return f"it is JSON of another shape ({cause})"
 
 
 def _plain(part: Part) -> dict[str, Any]:

@@ -55,6 +55,25 @@ def test_what_is_no_marker_is_refused_by_its_name(content: bytes) -> None:
         Marker.from_bytes(content, name="t/commits/7")
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (MARKER.to_bytes()[:-9], "it is no JSON from character"),
+        (b'{"a": "\xff"}', "it is no UTF-8 at byte 7"),
+        (b"{}", "it has no run_id"),
+        (b"[]", "it is JSON of another shape"),
+    ],
+)
+def test_a_damaged_marker_says_what_is_wrong_and_where_it_can_come_from(content: bytes, said: str) -> None:
+    with pytest.raises(StorageUnusable) as refusal:
+        Marker.from_bytes(content, name="t/commits/7")
+
+    assert str(refusal.value).startswith(f"t/commits/7: it is no commit manifest: {said}")
+    assert "restore this object from a backup" in str(refusal.value)
+    assert "Error" not in str(refusal.value)
+    assert "make room" not in str(refusal.value)
+
+
 @pytest.mark.parametrize("table", ["t", "Table_9", "a" * 64])
 def test_a_table_name_is_a_letter_and_then_letters_digits_and_underscores(table: str) -> None:
     assert layout.usable(table)
