@@ -39,9 +39,7 @@ _BOUNDS: Final = frozenset({"since_param", "until_param"})
 _DAY_MS: Final = UNIT_MS["d"]
 _MANY: Final = 1_000_000_000
 _NAME: Final = (r"[^\s\x00-\x1f](?:[^\x00-\x1f]*[^\s\x00-\x1f])?", "a name, no spaces around it")
-_DOTTED: Final = matching(
-    r"[^.\s][^.]*(?:\.[^.]+)*", 'keys joined by dots, such as "data.items", none of them empty (leave it out for none)'
-)
+_DOTTED: Final = (r"[^.\s][^.]*(?:\.[^.]+)*", 'keys joined by dots, such as "data.items", none of them empty')
 _TOKEN: Final = "[A-Za-z0-9!#$%&'*+.^_`|~-]+"  # noqa: S105 - the grammar of a header's name
 _ENTRY: Final = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
 _SELECT: Final = matching(r"(?s:.*\S.*)", "one SELECT")
@@ -143,7 +141,7 @@ def _source_keys(kind: str | None) -> dict[str, cs.CoreSchema]:
 def _http() -> dict[str, cs.CoreSchema]:
     return {
         "url": _URL,
-        "records": _DOTTED,
+        "records": matching(_DOTTED[0], f"{_DOTTED[1]} (leave it out for none)"),
         "paginate": _paginate(),
         "method": one_of("GET", "POST"),
         "headers": _headers(),
@@ -175,13 +173,13 @@ def _meter() -> cs.CoreSchema:
 
 
 def _paginate() -> cs.CoreSchema:
-    word = matching(r"\S+", "the name of a request parameter")
+    word, field = matching(r"\S+", "the name of a request parameter"), matching(*_DOTTED)
     ways: dict[str, dict[str, cs.CoreSchema]] = {
-        "next-url": {"field": needed(_DOTTED)},
+        "next-url": {"field": needed(field)},
         "link-header": {},
         "page": {"param": needed(word), "start": whole(0, _MANY), "size_param": word, "size": whole(1, _MANY)},
         "offset": {"param": needed(word), "limit_param": needed(word), "limit": needed(whole(1, _MANY))},
-        "token": {"field": needed(_DOTTED), "param": needed(word)},
+        "token": {"field": needed(field), "param": needed(word)},
     }
     names = ", ".join(f'"{way}"' for way in ways)
     return cs.tagged_union_schema(

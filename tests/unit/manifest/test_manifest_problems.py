@@ -57,6 +57,14 @@ def test_all_mistakes_of_a_file_are_told_at_once(tmp_path):
     ])  # fmt: skip
 
 
+@pytest.mark.parametrize("by", ['"next-url"', '"token", param = "t"'])
+def test_a_field_that_paging_needs_is_not_advised_to_be_left_out(tmp_path, by):
+    (problem,) = refusal(tmp_path, source(f"paginate = {{ by = {by} }}")).problems
+
+    assert problem.endswith('allowed: keys joined by dots, such as "data.items", none of them empty')
+    assert refusal(tmp_path, source('records = ""')).problems[0].endswith("(leave it out for none)")
+
+
 @pytest.mark.clause("run.retry.unretryable-tag")
 def test_a_tag_that_no_schedule_retries_is_refused_in_an_export(tmp_path):
     path = tmp_path / "contextful.toml"
