@@ -54,6 +54,21 @@ class SourceShape(NamedError, Permanent):
 
 
 @named
+class SourceChanged(NamedError, Permanent):
+    """What a walk has read already is no longer what its source holds: going on would land a mixture of the two."""
+
+    file: str
+    found: str
+    pipeline: str
+    table: str
+    says = "{file} has changed since rows of it were read for {table}: {found}"
+    remedy = (
+        "put back what was read, or have everything read again: contextful run rewind X --reason TEXT --force, X as "
+        "contextful status names it; where none is pending, contextful pipeline reset {pipeline} --table {table}"
+    )
+
+
+@named
 class SourceLoop(NamedError, Permanent):
     """A page leads to one already asked in the same walk."""
 

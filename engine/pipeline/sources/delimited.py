@@ -16,6 +16,7 @@ from engine.pipeline.sources.lines import (
     LONGEST_LINE,
     Batch,
     File,
+    Reading,
     broken,
     lines,
     reading,
@@ -34,16 +35,17 @@ def batches(file: File, *, start: int) -> Iterator[Batch]:
     with reading(file) as stream:
         records = _Records(stream, file)
         rows: list[Row] = []
-        read, end = 0, 0
+        begins, end = 0, 0
         for values in records:
             end += 1
             if end <= start:
+                begins = records.read.bytes
                 continue
             rows.append(dict(zip(records.header, values, strict=True)))
-            if len(rows) >= BATCH_ROWS or records.bytes - read >= BATCH_BYTES:
-                yield Batch(rows, end, last=False)
-                rows, read = [], records.bytes
-    yield Batch(rows, max(end, start), last=True)
+            if len(rows) >= BATCH_ROWS or records.read.bytes - begins >= BATCH_BYTES:
+                yield Batch(rows, end, last=False, content=records.read.content)
+                rows, begins = [], records.read.bytes
+    yield Batch(rows, max(end, start), last=True, content=records.read.content)
 
 
 class _Records:
@@ -54,8 +56,8 @@ class _Records:
         csv.field_size_limit(LONGEST_LINE)
         self._file = file
         self._line = 0
-        self.bytes = 0
-        self._reader = csv.reader(self._counted(stream), strict=True)
+        self.read = Reading()
+        self._reader = csv.reader(self._numbered(stream), strict=True)
         self.header = self._names()
 
     def __iter__(self) -> Iterator[list[str | None]]:
@@ -66,9 +68,8 @@ class _Records:
                              expected=f"{len(self.header)} as in the header", path="the record")  # fmt: skip
             yield [value or None for value in values]
 
-    def _counted(self, stream: IO[bytes]) -> Iterator[str]:
-        for self._line, text, length in lines(stream, self._file):  # noqa: B020 - the attribute is the loop's own
-            self.bytes += length
+    def _numbered(self, stream: IO[bytes]) -> Iterator[str]:
+        for self._line, text in lines(stream, self._file, self.read):  # noqa: B020 - the attribute is the loop's own
             yield text
 
     def _next(self) -> tuple[int, list[str]] | None:

@@ -1,8 +1,10 @@
 """Tables read from files: csv, jsonl and parquet, plain, `.gz` or `.zst`; one batch of rows is one pull.
 
 Files are read in the order of their names. The walk's position is `{"file": name, "row": n}`: the file to go on with,
-named from the manifest's folder, and how many of its rows were read. With `skip_unchanged` it carries the digest of all
-files, too, and the walk ends at the digest alone (engine.pipeline.sources.unchanged).
+named from the manifest's folder, and how many of its rows were read. Under `read` it names what was read to get there,
+of that file and those before it: `{"file", "bytes", "sha256"}` each, of the bytes it began with (decompressed; of a
+Parquet file all). A walk goes on where they still do, whatever was added or mended behind them. With `skip_unchanged` a
+position carries the digest of all files, too, and the walk ends at that alone (engine.pipeline.sources.unchanged).
 """
 
 from __future__ import annotations
@@ -12,10 +14,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-from engine.errors import Config
+from engine.errors import Config, SourceChanged
 from engine.pipeline.declaration import FileSource, Table
 from engine.pipeline.sources import unchanged, versions
-from engine.pipeline.sources.lines import File
+from engine.pipeline.sources.lines import File, changed
 from engine.shapes import CursorKind, Pull
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 _FORMATS: Final = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 _COMPRESSED: Final = frozenset({".gz", ".zst"})
+
+_NAMED: Final = 100
+"""Files that a position names the content of, the last that were read: it stands in the record of every pull."""
 
 
 class Reader(Protocol):
@@ -52,19 +57,23 @@ class Files:
     def pulls(self, ask: Ask) -> Iterator[Pull]:
         """One pull a batch, each carrying the position of the next; a file without rows is an empty pull.
 
-        Raise `Config` when no file matches or the position's file is gone, `SourceShape` naming file and line.
+        Raise `Config` when no file matches or the position's file is gone, `SourceChanged` when a file is not the one
+        that the position was given in, `SourceShape` naming file and line.
         """
         mark = self._mark(ask.position)
         if mark and (skip := unchanged.skipped(ask.position, sha256=mark["sha256"])):
             yield skip
             return
-        names, row = self._from(ask.position)
+        names, row, read = self._from(ask.position)
         files = [(name, _reader(self._format(name))) for name in names]
-        for index, (name, read) in enumerate(files):
-            following = {"file": names[index + 1], "row": 0} if index + 1 < len(names) else None
-            for batch in read(File(name, self._declared.base / name, self._table.columns), start=row):
-                position = following if batch.last else {"file": name, "row": batch.end}
-                more = position is not None
+        for index, (name, batches) in enumerate(files):
+            following = names[index + 1] if index + 1 < len(names) else None
+            earlier = read
+            for batch in batches(self._file(name), start=row):
+                read = [*earlier, {"file": name, **batch.content}][-_NAMED:]
+                more = not batch.last or following is not None
+                place = {"file": following, "row": 0} if batch.last else {"file": name, "row": batch.end}
+                position = {**place, "read": read} if more else None
                 if mark:
                     mark = unchanged.named(mark["sha256"], rows=mark["rows"] + batch.end - row)
                     position = {**position, **mark} if position is not None else self._whole(mark)
@@ -87,16 +96,35 @@ class Files:
     def _digest(self) -> str:
         return unchanged.of_files((name, self._declared.base / name) for name in self._names())
 
-    def _from(self, position: Any) -> tuple[list[str], int]:
+    def _from(self, position: Any) -> tuple[list[str], int, list[dict[str, Any]]]:
+        """The files to read, how many rows of the first are read, and what was read before them."""
         names = self._names()
         if position is None or unchanged.whole(position) or (self._table.skip_unchanged and "sha256" not in position):
-            return names, 0
+            return names, 0, []
         if not _within(position):
             raise Config(f"{self._place()}: {position} is no position in files", remedy=self._reset())
         if position.get("file") not in names:
             raise Config(f"{self._place()}: the walk stands in {position.get('file')}, which {self._declared.path} no "
                          "longer matches", remedy=f"put the file back, or: {self._reset()}")  # fmt: skip
-        return names[names.index(position["file"]) :], position["row"]
+        # An earlier build's position names no content.
+        read = position.get("read", [])
+        self._require([content for content in read if content["file"] in names])
+        earlier = [content for content in read if content["file"] != position["file"]]
+        return names[names.index(position["file"]) :], position["row"], earlier
+
+    def _require(self, read: list[Any]) -> None:
+        """Raise `SourceChanged` where a file no longer begins with what was read of it: its rows are recorded already.
+
+        One that is gone cannot be asked; what was read of it stands.
+        """
+        for content in read:
+            if found := changed(self._file(content["file"]), content):
+                raise SourceChanged(
+                    file=content["file"], found=found, pipeline=self._table.pipeline_id, table=self._table.name
+                )
+
+    def _file(self, name: str) -> File:
+        return File(name, self._declared.base / name, self._table.columns)
 
     def _names(self) -> list[str]:
         base, pattern = self._declared.base, self._declared.path

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from engine.pipeline.sources.answers import decoder, kind
-from engine.pipeline.sources.lines import BATCH_BYTES, BATCH_ROWS, Batch, File, broken, lines, reading
+from engine.pipeline.sources.lines import BATCH_BYTES, BATCH_ROWS, Batch, File, Reading, broken, lines, reading
 from engine.pipeline.sources.placeholders import sample
 
 if TYPE_CHECKING:
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 def batches(file: File, *, start: int) -> Iterator[Batch]:
     """The objects from row `start` on. Raise `SourceShape` at a line that is no JSON object."""
     rows: list[dict[str, Any]] = []
-    size, end = 0, 0
+    read, begins, end = Reading(), 0, 0
     json = decoder(file.columns)
     with reading(file) as stream:
-        for number, text, length in lines(stream, file):
+        for number, text in lines(stream, file, read):
             if not text.strip():
                 continue
             end += 1
             if end <= start:
+                begins = read.bytes
                 continue
             rows.append(_object(text, file, number, json=json))
-            size += length
-            if len(rows) >= BATCH_ROWS or size >= BATCH_BYTES:
-                yield Batch(rows, end, last=False)
-                rows, size = [], 0
-    yield Batch(rows, max(end, start), last=True)
+            if len(rows) >= BATCH_ROWS or read.bytes - begins >= BATCH_BYTES:
+                yield Batch(rows, end, last=False, content=read.content)
+                rows, begins = [], read.bytes
+    yield Batch(rows, max(end, start), last=True, content=read.content)
 
 
 def _object(text: str, file: File, number: int, *, json: msgspec.json.Decoder[Any]) -> dict[str, Any]:

@@ -1,16 +1,18 @@
-"""The bytes of a file, plain, `.gz` or `.zst`, and its lines with their numbers; memory stays flat however large it is.
+"""The bytes of a file, plain, `.gz` or `.zst`, its lines with their numbers, and what names the content that was read.
 
-Every error names the file, and where a line is broken its number, from 1 on.
+Memory stays flat however large a file is. Every error names the file, and where a line is
+broken its number, from 1 on.
 """
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Any, Final, cast
+from typing import IO, TYPE_CHECKING, Any, Final, TypedDict, cast
 
 from engine.errors import ContextfulError, Permanent, SourceShape, Transient
 
@@ -27,7 +29,9 @@ BATCH_BYTES: Final = 8 << 20
 LONGEST_LINE: Final = 64 << 20
 """Bytes of the longest line read: past it a file is taken for one that has no lines."""
 
-MEND: Final = "mend the file, or have it written anew, and run again"
+MEND: Final = (
+    "mend the file, or have it written anew, and run again: it goes on only where what stands before is as it was"
+)
 """What follows where a file is broken: nothing of the manifest would make it whole."""
 
 _BUFFER: Final = 1 << 18
@@ -47,13 +51,59 @@ class File:
     columns: Mapping[str, Column] = field(default_factory=dict)
 
 
+class Content(TypedDict):
+    """Names what a file began with: so many of its decompressed bytes, and their digest."""
+
+    bytes: int
+    sha256: str
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Some rows of a file: `end` counts the file's rows up to the last of them, `last` says that no more follow."""
+    """Some rows of a file: `end` counts the file's rows up to the last of them, `last` says that no more follow.
+
+    `content` names what the file holds up to there.
+    """
 
     rows: Any
     end: int
     last: bool
+    content: Content
+
+
+class Reading:
+    """What was read of a file, line by line, and what names it."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._digest = hashlib.sha256()
+        self._lines: list[bytes] = []
+
+    def of(self, stream: IO[bytes]) -> Iterator[bytes]:
+        """The lines of `stream`, each counted; one too long is cut.
+
+        Several are digested at a time: a call for each would cost more than its bytes do.
+        """
+        taken, held = self._lines.append, 0
+        while line := stream.readline(LONGEST_LINE + 1):
+            taken(line)
+            length = len(line)
+            self.bytes += length
+            held += length
+            if held >= _BUFFER:
+                self._digest_lines()
+                held = 0
+            yield line
+
+    @property
+    def content(self) -> Content:
+        """What names all that was read so far."""
+        self._digest_lines()
+        return {"bytes": self.bytes, "sha256": self._digest.hexdigest()}
+
+    def _digest_lines(self) -> None:
+        self._digest.update(b"".join(self._lines))
+        self._lines.clear()
 
 
 @contextmanager
@@ -66,14 +116,40 @@ def reading(file: File) -> Iterator[IO[bytes]]:
         raise _unreadable(file, error) from error
 
 
-def lines(stream: IO[bytes], file: File) -> Iterator[tuple[int, str, int]]:
-    """Each line's number, text with its line end, and bytes. Raise `SourceShape` at one that is no UTF-8 text."""
-    number = 0
-    while line := stream.readline(LONGEST_LINE + 1):
-        number += 1
+def content_of(stream: IO[bytes]) -> Content:
+    """What names a whole file, which can be sought in; it stands at its start again afterwards."""
+    sha256 = hashlib.file_digest(cast("io.BufferedReader", stream), "sha256").hexdigest()
+    size = stream.tell()
+    stream.seek(0)
+    return {"bytes": size, "sha256": sha256}
+
+
+def changed(file: File, content: Content) -> str | None:
+    """How `file` differs from one that still begins with `content`, what follows beginning on a line of its own."""
+    digest, left, chunk = hashlib.sha256(), content["bytes"], b"\n"
+    with reading(file) as stream:
+        while left and (read := stream.read(min(left, _BUFFER))):
+            digest.update(read)
+            left, chunk = left - len(read), read
+        follows = stream.read(1)
+    if left:
+        return f"only {content['bytes'] - left} of the {content['bytes']} bytes that were read are left"
+    if digest.hexdigest() != content["sha256"]:
+        return f"the {content['bytes']} bytes that were read are others now"
+    if not chunk.endswith(b"\n") and follows not in {b"", b"\r", b"\n"}:
+        return f"the line that ended at byte {content['bytes']} goes on"
+    return None
+
+
+def lines(stream: IO[bytes], file: File, read: Reading) -> Iterator[tuple[int, str]]:
+    """Each line's number and its text with the line end. Raise `SourceShape` at one that is no UTF-8 text.
+
+    `read` holds what was read up to the end of that line.
+    """
+    for number, line in enumerate(read.of(stream), start=1):
         if len(line) > LONGEST_LINE:
             raise broken(file, number, found=f"over {LONGEST_LINE >> 20} MiB without an end", expected="a line")
-        yield number, _text(line.removeprefix(_BOM) if number == 1 else line, file, number), len(line)
+        yield number, _text(line.removeprefix(_BOM) if number == 1 else line, file, number)
 
 
 def broken(file: File, number: int, *, found: str, expected: str, path: str = "the line") -> SourceShape:

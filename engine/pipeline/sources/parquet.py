@@ -5,13 +5,19 @@ from __future__ import annotations
 import tempfile
 from contextlib import contextmanager
 from shutil import copyfileobj
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from engine.errors import SourceShape
-from engine.pipeline.sources.lines import BATCH_BYTES, BATCH_ROWS, MEND, Batch, File, reading
+from engine.pipeline.sources.lines import BATCH_BYTES, BATCH_ROWS, Batch, Content, File, content_of, reading
+
+_MEND: Final = (
+    "mend the file, or have it written anew, and run again; where rows of it were read before, contextful status names "
+    "the execution to give up first: contextful run rewind X --reason TEXT --force"
+)
+"""Unlike lines, no row of a file that is written anew is known to stand where it stood."""
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,22 +27,23 @@ def batches(file: File, *, start: int) -> Iterator[Batch]:
     """The rows from `start` on. Raise `SourceShape` when the file is broken."""
     with _seekable(file) as stream:
         try:
-            yield from _batches(pq.ParquetFile(stream), start)
+            content = content_of(stream)
+            yield from _batches(pq.ParquetFile(stream), start, content)
         except pa.ArrowException as error:
             raise SourceShape(place=file.name, path="the file", found=f"broken data ({error})",
-                              expected="a Parquet file").advising(MEND) from error  # fmt: skip
+                              expected="a Parquet file").advising(_MEND) from error  # fmt: skip
 
 
-def _batches(parquet: pq.ParquetFile, start: int) -> Iterator[Batch]:
+def _batches(parquet: pq.ParquetFile, start: int, content: Content) -> Iterator[Batch]:
     total = parquet.metadata.num_rows
     groups, end = _groups_from(parquet.metadata, start)
     for batch in parquet.iter_batches(batch_size=_batch_rows(parquet.metadata), row_groups=groups):
         end += batch.num_rows
         if end > start:
             fresh = min(end - start, batch.num_rows)
-            yield Batch(batch.slice(batch.num_rows - fresh), end, last=end >= total)
+            yield Batch(batch.slice(batch.num_rows - fresh), end, last=end >= total, content=content)
     if end >= total and start >= total:
-        yield Batch(parquet.schema_arrow.empty_table(), total, last=True)
+        yield Batch(parquet.schema_arrow.empty_table(), total, last=True, content=content)
 
 
 def _groups_from(metadata: pq.FileMetaData, start: int) -> tuple[list[int], int]:

@@ -19,4 +19,4 @@ MODULES: Final = {
 
 HTTP: Final = Connector(id="http", version="1", hash="5ce41eda4624a23637729e910befbe53af7b74670da0bb701f10fd3810b85c5b")
 SQL: Final = Connector(id="sql", version="1", hash="a45cde62c8c6cba27c52ab902ca1d90b9c0a121b4ffb4f3e92a107bf511ef287")
-FILE: Final = Connector(id="file", version="1", hash="536812ef17b349d4418dfb5d623a917356ed4e2d9b194f59dd38d1684d1034e0")
+FILE: Final = Connector(id="file", version="1", hash="7394c75e8053da11732dd7a17ac0e84e38063fcefdcf033fd6bf2a8c1a2e3f64")
