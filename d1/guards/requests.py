@@ -10,6 +10,7 @@ from typing import Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from engine.errors import OperatorRequestUnusable
+from engine.guards.evidence import NAME, signature
 from engine.nesting import parsed
 from engine.shapes import INLINE_LIMIT
 
@@ -73,14 +74,15 @@ def listing(asked: Place) -> Listing:
 def reconcile(asked: Place, body: bytes) -> Reconcile:
     """The request to reconcile the guard at `asked`. Raise `OperatorRequestUnusable`."""
     given = _parsed(body)
-    evidence, operator, dry_run = given.get("evidence"), given.get("operator"), given.get("dry_run", False)
+    evidence, who, dry_run = given.get("evidence"), given.get("operator"), given.get("dry_run", False)
     if not isinstance(evidence, str) or not 0 < len(evidence) <= 1000:
         raise OperatorRequestUnusable(found="evidence must be a text of 1 to 1000 characters")
-    if not isinstance(operator, str) or not operator.strip() or len(operator) > 200 or not operator.isprintable():
-        raise OperatorRequestUnusable(found="operator must be a name of 1 to 200 printable characters")
+    operator = signature(who) if isinstance(who, str) else None
+    if operator is None:
+        raise OperatorRequestUnusable(found=f"operator must be {NAME}")
     if not isinstance(dry_run, bool):
         raise OperatorRequestUnusable(found="dry_run must be true or false")
-    return Reconcile(asked.project, asked.token or "", evidence, operator.strip(), _value(given.get("value")), dry_run)
+    return Reconcile(asked.project, asked.token or "", evidence, operator, _value(given.get("value")), dry_run)
 
 
 def _parsed(body: bytes) -> dict[str, Any]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
-from engine.errors import ExecutionGuardEvidenceMismatch, ExecutionGuardHeld, ExecutionGuardUnknown, Refused
-from engine.guards.evidence import Evidence, Proof, judged
+from engine.errors import Config, ExecutionGuardEvidenceMismatch, ExecutionGuardHeld, ExecutionGuardUnknown, Refused
+from engine.guards.evidence import NAME, Evidence, Proof, judged, signature
 from engine.guards.evidence import evidence as read
 from engine.guards.guard import Guard
 from engine.guards.store import Guards
@@ -16,7 +17,8 @@ from engine.sql import call
 from engine.unanswered import settled
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from engine.errors import ContextfulError
     from engine.guards.guard import Standing
@@ -41,6 +43,20 @@ class Reconciled:
     standing: Standing
     evidence: Evidence
     follows: str
+
+
+@runtime_checkable
+class Apart(Protocol):
+    """An `Admission` whose entries lie outside the guards' database, where no batch reaches them.
+
+    It changes the entry around the batch instead, and keeps everybody else from the entry until the batch is through.
+    """
+
+    def settling(self, guard: Guard, given: Evidence, value: bytes | None) -> AbstractContextManager[None]:
+        """Settle the entry for the batch that releases the guard; where that is refused the entry is as it was."""
+
+    def recording(self, guard: Guard, given: Evidence, value: bytes) -> AbstractContextManager[None]:
+        """Record a receipt's value once its audit row stands. Raise `ExecutionGuardUnknown` where none is awaited."""
 
 
 SUPPLIED: Final = "the step is recorded with the value: the next attempt replays it"
@@ -73,8 +89,10 @@ class Desk:
         """Release the guard `token` by `evidence`; `value` are the bytes to record for its step.
 
         One batch deletes the guard, appends the audit row, settles the entry and ends the lease of the attempt (rule
-        G9). Raise `ExecutionGuardUnknown`, `ExecutionGuardHeld` or `ExecutionGuardEvidenceMismatch` and change nothing.
+        G9). Raise `ExecutionGuardUnknown`, `ExecutionGuardHeld` or `ExecutionGuardEvidenceMismatch` and change nothing,
+        `Config` for an `operator` that is no name.
         """
+        operator = _signed(operator)
         decided = decision(self._guards.get(token), evidence, valued=value is not None)
         if not dry_run:
             self._release(decided, operator=operator, value=value)
@@ -83,8 +101,10 @@ class Desk:
     def supply(self, token: str, *, evidence: str, operator: str, value: bytes) -> None:
         """Record the value of a step that the receipt `evidence` settled without one, when it was reconciled.
 
-        Raise `ExecutionGuardUnknown` unless that receipt released the guard `token` and its step is still unrecorded.
+        Raise `ExecutionGuardUnknown` unless that receipt released the guard `token` and its step is still unrecorded,
+        `Config` for an `operator` that is no name.
         """
+        operator = _signed(operator)
         given = read(evidence, token=token)
         found = next((each for each in self.audits() if (each.token, each.evidence) == (token, given.text)), None)
         if found is None or given.proof is not Proof.RECEIPT:
@@ -92,9 +112,21 @@ class Desk:
         guard = Guard.of(found.guard)
         if not self._admission.awaits_value(guard, given):
             raise ExecutionGuardUnknown(token=token)
-        recording = self._admission.supplying(guard, given, value)
+        before = self._signed_by(guard, given, operator=operator)
+
+        def supplies() -> None:
+            recording = self._admission.supplying(guard, given, value)
+            calls = (*recording, audit(guard, given, operator=operator))
+            settled(
+                lambda: self._db.run(*calls),
+                found=lambda: self._supplied(guard, given, recording, operator=operator, before=before),
+            )
+
+        admission = self._admission
+        around = admission.recording(guard, given, value) if isinstance(admission, Apart) else nullcontext()
         try:
-            self._db.run(*recording, audit(guard, given, operator=operator))
+            with around:
+                _kept(supplies)
         except Refused as refusal:
             if "superseded" not in refusal.constraint:
                 raise
@@ -102,17 +134,38 @@ class Desk:
 
     def _release(self, decided: Reconciled, *, operator: str, value: bytes | None) -> None:
         guard, given = decided.standing.guard, decided.evidence
-        try:
+
+        def releases() -> None:
             calls = by_hand(guard, given, operator=operator, settling=self._admission.settlement(guard, given, value))
             settled(lambda: self._db.run(*calls), found=lambda: self._reconciled(guard, given, operator=operator))
+
+        admission = self._admission
+        around = admission.settling(guard, given, value) if isinstance(admission, Apart) else nullcontext()
+        try:
+            with around:
+                _kept(releases)
         except Refused as refusal:
             raise met(refusal.constraint, decided.standing) or refusal from refusal
 
     def _reconciled(self, guard: Guard, given: Evidence, *, operator: str) -> list[Rows] | None:
         """Nothing to answer where the guard is gone and its audit row stands; None where that is not so."""
-        audits = [(each.token, each.evidence, each.operator) for each in self.audits()]
         gone = not self._db.run(call("find_guard", token=guard.token))[0]
-        return [] if gone and (guard.token, given.text, operator) in audits else None
+        return [] if gone and self._signed_by(guard, given, operator=operator) else None
+
+    def _supplied(
+        self, guard: Guard, given: Evidence, recording: Sequence[Call], *, operator: str, before: int
+    ) -> list[Rows] | None:
+        """Nothing to answer where the value stands and more audit rows than `before`; None where that is not so."""
+        rows = self._db.run(call("find_entry", **_entry(guard)))[0]
+        names = ("value", "digest", "bytes")
+        wanted = [tuple(each.arguments[name] for name in names) for each in recording if "value" in each.arguments]
+        valued = any(tuple(row[4:7]) in wanted for row in rows)
+        return [] if valued and self._signed_by(guard, given, operator=operator) > before else None
+
+    def _signed_by(self, guard: Guard, given: Evidence, *, operator: str) -> int:
+        """How many audit rows say that `operator` gave this evidence for the guard."""
+        audits = [(each.token, each.evidence, each.operator) for each in self.audits()]
+        return audits.count((guard.token, given.text, operator))
 
 
 def outcome(token: str, given: Evidence, *, operator: str, valued: bool, dry_run: bool) -> dict[str, Any]:
@@ -121,7 +174,7 @@ def outcome(token: str, given: Evidence, *, operator: str, valued: bool, dry_run
         "token": token,
         "evidence": given.text,
         "proof": str(given.proof),
-        "operator": operator,
+        "operator": operator.strip(),
         "valued": valued,
         "follows": follows(given, valued=valued),
         "dry_run": dry_run,
@@ -176,22 +229,19 @@ def audit(guard: Guard, given: Evidence, *, operator: str) -> Call:
         guard=guard.token,
         evidence=given.text,
         operator=operator,
-        execution_id=guard.execution_id,
-        step=guard.step,
-        input=guard.input,
+        **_entry(guard),
         record=canonical_json(guard.record),
     )
 
 
 def suppliable(guard: Guard, given: Evidence) -> Call:
     """The statement that refuses a value for a step which awaits that of the receipt no more."""
-    entry = {"execution_id": guard.execution_id, "step": guard.step, "input": guard.input}
-    return call("require_suppliable", **entry, scope=guard.scope, receipt=given.text)
+    return call("require_suppliable", **_entry(guard), scope=guard.scope, receipt=given.text)
 
 
 def settlement(guard: Guard, given: Evidence, placed: dict[str, Any] | None) -> Call:
     """The statement that settles the guard's entry as the evidence proves; `placed` are the columns of its value."""
-    entry = {"execution_id": guard.execution_id, "step": guard.step, "input": guard.input}
+    entry = _entry(guard)
     match given.proof:
         case Proof.REPLAY:
             return call("free_entry", **entry)
@@ -200,6 +250,31 @@ def settlement(guard: Guard, given: Evidence, placed: dict[str, Any] | None) -> 
         case Proof.RECEIPT:
             nothing = {"value": None, "digest": None, "bytes": None}
             return call("settle_entry", **entry, receipt=given.text, **(placed or nothing))
+
+
+def _signed(operator: str) -> str:
+    """The name of `operator` as it goes on record. Raise `Config` for what is none."""
+    name = signature(operator)
+    if name is None:
+        raise Config(
+            f"operator: {operator!r:.80} is not {NAME}", remedy="give the name of who says so: --operator anna"
+        )
+    return name
+
+
+def _kept(batch: Callable[[], None]) -> None:
+    """Run `batch`, again where a sweep doomed the value's blob before it: placing it anew waits until that is over."""
+    while True:
+        try:
+            return batch()
+        except Refused as refusal:
+            if "journal.run_id" not in refusal.constraint:
+                raise
+
+
+def _entry(guard: Guard) -> dict[str, str]:
+    """The guard's entry as its statements name it."""
+    return {"execution_id": guard.execution_id, "step": guard.step, "input": guard.input}
 
 
 def _audit(row: Row) -> Audit:

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 ABSENT: Final = "absent"
 """The receipt of a destination that never saw the key (rule G13 of the guard protocol)."""
 
+LONGEST_NAME: Final = 200
+NAME: Final = f"a name of 1 to {LONGEST_NAME} printable characters"
+"""What an operator signs with."""
+
 _FORMS: Final = re.compile(r"(?:idempotency:(?P<key>[^:\s]+)|receipt:(?P<receipted>[^:\s]+):(?P<id>\S(?:.*\S)?))")
 
 
@@ -38,6 +42,12 @@ class Evidence:
     key: str
     proof: Proof
     receipt: str | None = None
+
+
+def signature(operator: str) -> str | None:
+    """The name `operator` as it goes on record, None where it is not `NAME`."""
+    usable = operator.isprintable() and len(operator) <= LONGEST_NAME
+    return (operator.strip() or None) if usable else None
 
 
 def evidence(text: str, *, token: str) -> Evidence:

@@ -257,8 +257,12 @@ SELECT token, evidence, operator, at, guard FROM guard_audit
  WHERE execution_id = :execution_id AND step = :step AND input = :input ORDER BY id DESC;
 
 -- name: settle_entry, durable
--- A receipt settles the entry; a value given with it is its value. Whoever claims it claims it anew.
-UPDATE journal SET receipt = :receipt, value = :value, digest = :digest, bytes = :bytes, claim = NULL
+-- A receipt settles the entry; a value given with it is its value. Whoever claims it claims it anew. A blob must still
+-- be kept: for one that a sweep has doomed the NULL is refused (journal.run_id), and with it the whole release.
+UPDATE journal
+   SET receipt = :receipt, value = :value, digest = :digest, bytes = :bytes, claim = NULL,
+       run_id = CASE WHEN :digest IS NULL OR EXISTS (SELECT 1 FROM blobs WHERE digest = :digest AND doomed_at IS NULL)
+                     THEN run_id END
  WHERE execution_id = :execution_id AND step = :step AND input = :input AND value IS NULL AND digest IS NULL;
 
 -- name: clear_entry, durable

@@ -183,6 +183,30 @@ def test_while_the_window_covers_the_key_itself_will_do(shell: Shell, payments: 
     assert released(shell, guard, f"idempotency:{guard['idempotency_key']}")["proof"] == "replay"
 
 
+@pytest.mark.parametrize(
+    "operator", ["", "   ", "anna\n", "anna\nreleased by bert", "\x1b[31manna", "a\u202enna", "a" * 201]
+)
+@pytest.mark.parametrize("more", [(), ("--dry-run",)])
+def test_an_operator_who_is_no_name_goes_on_no_record(shop: Shell, operator: str, more: tuple[str, ...]) -> None:
+    words = ["storage", "reconcile-guard", "--token", "g-1", "--evidence", "receipt:k:ch_1", "--operator", operator]
+
+    refused = shop(*words, *more, "--json")
+
+    assert (refused.code, refused.error["name"]) == (2, "Config")
+    assert f"operator: {operator!r:.80} is not a name of 1 to 200 printable characters" in refused.error["message"]
+    assert "--operator anna" in refused.error["remedy"]
+
+
+def test_an_operators_name_goes_on_record_without_the_blanks_around_it(shop: Shell) -> None:
+    guard = left(shop)
+
+    done = released(shop, guard, receipt(guard), "--operator", " bert ")
+    unknown = shop("storage", "guard", "--token", guard["token"], "--json")
+
+    assert done["operator"] == "bert"
+    assert unknown.error["remedy"].startswith("bert reconciled it at")
+
+
 def test_no_guard_is_said_to_be_none(shop: Shell) -> None:
     ended = shop("storage", "guard")
 

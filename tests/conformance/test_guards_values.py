@@ -8,6 +8,7 @@ import pytest
 
 from engine.errors import ExecutionSuperseded, ExecutionTransferBlocked, Refused, StepFailed, StorageUnusable
 from engine.guards.admission import SqlAdmission
+from engine.guards.desk import Desk
 from engine.guards.rules import Mark
 from engine.journal import SqlJournal
 from engine.shapes import INLINE_LIMIT
@@ -17,9 +18,11 @@ from tests.guarded import (
     TWICE,
     Overtaken,
     admitted,
+    desk,
     engine_for,
     guards,
     internal,
+    left_sending,
     receipt,
     reconcile,
     recorded_bytes,
@@ -118,6 +121,30 @@ def test_no_guard_is_released_for_a_value_whose_blob_is_doomed(store: Store) -> 
 
     with pytest.raises(Refused, match="superseded"):
         database.run(call("require_recordable", **named, digest=placed["digest"]))
+
+
+@pytest.mark.clause("run.journal.blob-sweep", "run.callback-guard.evidence")
+@pytest.mark.parametrize("blank", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("later", [False, True])
+def test_a_value_given_by_hand_that_a_sweep_takes_away_is_kept_once_more(store: Store, later: bool) -> None:
+    dead, profile = left_sending(store), store.here.profile
+    given, value = receipt(dead.guard), recorded_bytes(LARGE)
+    if later:
+        reconcile(store, dead.guard, given)
+    swept: list[str] = []
+
+    def sweeps() -> None:
+        swept.extend(profile.journal.sweep(older_than=store.clock.now() + 1))
+
+    overtaken = Desk(Overtaken(profile.database, "settle_entry", sweeps), profile.admission)
+    does = overtaken.supply if later else overtaken.reconcile
+    does(dead.guard.token, evidence=given, operator="ops", value=value)
+
+    (entry,) = store.entries(dead.execution.execution_id)
+    assert entry.blob is not None
+    assert swept == [entry.blob.sha256]
+    assert profile.journal.value(entry) == value
+    assert len(desk(store).audits()) == 1 + later
 
 
 @pytest.mark.clause("run.callback-guard.release")

@@ -7,10 +7,17 @@ guard that stands too long, for a replay or an operator to release, and never on
 
 from __future__ import annotations
 
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from engine.errors import ContextfulError, ExecutionSuperseded, Refused
+from engine.errors import (
+    ContextfulError,
+    ExecutionGuardUnknown,
+    ExecutionSuperseded,
+    GuardStepRecorded,
+    Refused,
+)
 from engine.guards.admission import awaits_value
 from engine.guards.asked import Admitted
 from engine.guards.evidence import Proof
@@ -21,7 +28,8 @@ from engine.shapes import Entry, EntryKey
 from engine.sql import call
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from engine.guards.asked import Asked
     from engine.guards.evidence import Evidence
@@ -29,6 +37,9 @@ if TYPE_CHECKING:
     from engine.local.tree.journal import TreeJournal
     from engine.local.tree.tree import Tree
     from engine.ports import Call, Database, Rows
+    from engine.shapes import BlobRef
+
+    Placed = tuple[bytes | None, BlobRef | None]
 
 
 class TreeAdmission:
@@ -74,35 +85,65 @@ class TreeAdmission:
     def undo(self, scope: str) -> None:
         """Nothing is ever left unsettled: no answer of a local file is lost."""
 
-    def settlement(self, guard: Guard, given: Evidence, value: bytes | None) -> Sequence[Call]:
-        """Settle the entry's file now; nothing joins the batch that releases the guard.
-
-        So whether a guard that stands may be released is asked before it, once more, and not by that batch alone.
-        """
-        if self._guards.stands(guard.token):
-            self._db.run(call("require_reconcilable", guard=guard.token, proof=str(given.proof)))
-        key = EntryKey(guard.execution_id, guard.step, guard.input)
-        with self._tree.changing(key.execution_id):
-            entry = self._journal.find(key)
-            if entry is None or entry.recorded:
-                return ()
-            if given.proof is Proof.ABSENCE:
-                self._journal.put(replace(entry, claim=None, doubts=0, admitted_at=None))
-            elif given.proof is Proof.RECEIPT and value is not None:
-                with self._journal.placed(value) as (inline, blob):
-                    self._journal.put(replace(entry, claim=None, receipt=given.text, value=inline, blob=blob))
-            else:
-                receipt = given.text if given.proof is Proof.RECEIPT else entry.receipt
-                self._journal.put(replace(entry, claim=None, receipt=receipt))
+    def settlement(self, guard: Guard, given: Evidence, value: bytes | None) -> Sequence[Call]:  # noqa: ARG002
+        """Nothing joins the batch that releases the guard: `settling` changes the entry around it."""
         return ()
 
-    def supplying(self, guard: Guard, given: Evidence, value: bytes) -> Sequence[Call]:
-        """Record the value in the entry's file now."""
-        return self.settlement(guard, given, value)
+    def supplying(self, guard: Guard, given: Evidence, value: bytes) -> Sequence[Call]:  # noqa: ARG002
+        """Nothing joins the batch of the audit row: `recording` changes the entry around it."""
+        return ()
+
+    @contextmanager
+    def settling(self, guard: Guard, given: Evidence, value: bytes | None) -> Iterator[None]:
+        """Settle the entry's file, then let the batch release the guard; where that is refused, take it back.
+
+        A crash between the two leaves the entry settled under a guard that stands, and no audit row. Nobody sends it
+        then but a takeover that may replay, whose window covers a repetition whatever a receipt says; reconciling once
+        more writes the row and releases. The other way round a crash would release the guard of an entry that the next
+        attempt sends though its receipt was accepted.
+        """
+        with self._placed(value) as placed, self._tree.changing(guard.execution_id):
+            # A takeover that replays takes no lock: it may still come before the batch, and is what that meets.
+            self._db.run(call("require_reconcilable", guard=guard.token, proof=str(given.proof)))
+            entry = self._journal.find(_key(guard))
+            if entry is None or entry.recorded:
+                if entry and value is not None and (entry.value, entry.blob) != placed:
+                    refusal = GuardStepRecorded(token=guard.token, found="it is recorded already, with another value")
+                    raise refusal.advising("leave --value out: the guard is released, and the recorded value stays")
+                yield
+                return
+            self._journal.put(_settled(entry, given, placed))
+            try:
+                yield
+            except ContextfulError:
+                # The guard's audit row tells a batch that was refused from one that failed when it was through.
+                if not self._audited(guard):
+                    self._journal.put(entry)
+                raise
+
+    @contextmanager
+    def recording(self, guard: Guard, given: Evidence, value: bytes) -> Iterator[None]:
+        """Let the batch append the audit row, then record the value, if the entry awaits it.
+
+        A crash between the two leaves an audit row more, and the entry as the receipt settled it: it awaits the value
+        still, which is given once more.
+        """
+        with self._placed(value) as placed, self._tree.changing(guard.execution_id):
+            entry = self._journal.find(_key(guard))
+            if entry is None or not self.awaits_value(guard, given):
+                raise ExecutionGuardUnknown(token=guard.token)
+            yield
+            self._journal.put(_settled(entry, given, placed))
 
     def awaits_value(self, guard: Guard, given: Evidence) -> bool:
         """Whether the receipt settled the entry, it has no value yet and no callback is out for it."""
         return awaits_value(self._journal, self._db, guard, given)
+
+    def _placed(self, value: bytes | None) -> AbstractContextManager[Placed]:
+        return nullcontext((None, None)) if value is None else self._journal.placed(value)
+
+    def _audited(self, guard: Guard) -> bool:
+        return any(token == guard.token for token, *_ in self._db.run(call("list_guard_audit"))[0])
 
     def _require_admissible(self, entry: Entry, asked: Asked) -> None:
         """Raise what `refuse_inadmissible` refuses where the journal is a table."""
@@ -156,6 +197,22 @@ class TreeAdmission:
 
     def _release(self, token: str) -> None:
         self._db.run(call("release_guard", guard=token))
+
+
+def _key(guard: Guard) -> EntryKey:
+    return EntryKey(guard.execution_id, guard.step, guard.input)
+
+
+def _settled(entry: Entry, given: Evidence, placed: Placed) -> Entry:
+    """The unrecorded entry as the evidence settles it; `placed` is its value, where one goes with a receipt."""
+    match given.proof:
+        case Proof.REPLAY:
+            return replace(entry, claim=None)
+        case Proof.ABSENCE:
+            return replace(entry, claim=None, doubts=0, admitted_at=None)
+        case Proof.RECEIPT:
+            inline, blob = placed
+            return replace(entry, claim=None, receipt=given.text, value=inline, blob=blob)
 
 
 def _marked(entry: Entry, admitted: Admitted, mark: Mark) -> Entry:
