@@ -21,6 +21,8 @@ PAGE = Paginate(by="page", param="page", start=1)
 OFFSET = Paginate(by="offset", param="offset", limit_param="limit", limit=3)
 TOKEN = Paginate(by="token", field="meta.token", param="token")
 
+MARK = "a column that nothing else in the process is called"
+
 
 def test_without_paging_one_answer_is_everything(site: Site, reader: Reader) -> None:
     site.lay("/rows?per_page=100", [{"id": 1}, {"id": 2**70}])
@@ -42,9 +44,9 @@ def test_a_page_is_let_go_before_the_next_is_asked_for(site: Site, reader: Reade
 
     def answer(came: Came) -> Any:
         # Nested values make a row something that the collector lists.
-        alive.append(sum(type(found) is dict and "kept" in found for found in gc.get_objects()))
+        alive.append(sum(type(found) is dict and MARK in found for found in gc.get_objects()))
         number = int(came.target.rpartition("=")[2])
-        return {"items": [{"kept": [number]}] * 3, "next": f"/rows?page={number + 1}" if number < 3 else None}
+        return {"items": [{MARK: [number]}] * 3, "next": f"/rows?page={number + 1}" if number < 3 else None}
 
     for number in range(4):
         site.answer(f"/rows?page={number}", answer)
