@@ -71,11 +71,11 @@ class Unheard:
         return self.real.now()
 
 
-def supply(store: Store, dead: Dead, value: str, *, over: Database | None = None) -> None:
+def supply(store: Store, dead: Dead, value: str, *, over: Database | None = None, operator: str = "ops") -> None:
     """Give the value of a step that its receipt settled without one."""
     profile = store.here.profile
     Desk(over or profile.database, profile.admission).supply(
-        dead.guard.token, evidence=receipt(dead.guard), operator="ops", value=recorded_bytes(value)
+        dead.guard.token, evidence=receipt(dead.guard), operator=operator, value=recorded_bytes(value)
     )
 
 
@@ -304,19 +304,20 @@ def test_a_value_whose_answer_is_lost_is_known_by_what_stands(store: Store, valu
 
 @pytest.mark.clause("run.callback-guard.evidence")
 @pytest.mark.parametrize("blank", ["sqlite"], indirect=True)
-@pytest.mark.parametrize("instead", [None, "another"])
-def test_a_value_that_never_arrived_is_not_said_to_be_recorded(store: Store, instead: str | None) -> None:
+@pytest.mark.parametrize("instead", [None, ("ops", "another"), ("anna", "charged")])
+def test_a_value_that_never_arrived_is_not_said_to_be_recorded(store: Store, instead: tuple[str, str] | None) -> None:
     dead = left_sending(store)
     reconcile(store, dead.guard, receipt(dead.guard))
     lost = Unheard(store.here.profile.database, "audit_guard", applies=False)
     if instead:
-        lost.meanwhile = lambda: supply(store, dead, instead)
+        operator, value = instead
+        lost.meanwhile = lambda: supply(store, dead, value, operator=operator)
 
     with pytest.raises(StorageBindingUnavailable):
         supply(store, dead, "charged", over=lost)
 
     (entry,) = store.entries(dead.execution.execution_id)
-    assert entry.value == (recorded_bytes(instead) if instead else None)
+    assert entry.value == (recorded_bytes(value) if instead else None)
 
 
 @pytest.mark.clause("run.callback-guard.evidence")

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from engine.errors import ExecutionTransferBlocked, GuardStepRecorded, StorageBusy, StorageUnusable
+from engine.errors import ExecutionTransferBlocked, GuardStepRecorded, Refused, StorageBusy, StorageUnusable
 from engine.guards.desk import Desk
+from engine.guards.evidence import evidence
 from engine.local.tree import tree as trees
 from engine.sql import call
 from tests.guarded import (
@@ -150,6 +151,18 @@ def test_the_value_that_a_callback_recorded_before_it_died_is_not_said_to_be_the
     (entry,) = store.entries(guard.execution_id)
     assert stood == ([guard], [])
     assert (entry.value, guards(store)) == (b"charged", [])
+
+
+@pytest.mark.clause("run.callback-guard.manual")
+def test_the_entry_of_a_guard_that_is_gone_is_not_touched(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    dead = left_sending(store)
+    admission: Any = store.here.profile.admission
+    store.here.profile.database.run(call("release_guard", guard=dead.guard.token))
+    monkeypatch.setattr(admission._journal, "put", dies)
+    settling = admission.settling(dead.guard, evidence(receipt(dead.guard), token=dead.guard.token), None)
+
+    with pytest.raises(Refused, match="released"):
+        settling.__enter__()
 
 
 @pytest.mark.clause("run.callback-guard.evidence")
