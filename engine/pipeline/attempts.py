@@ -9,6 +9,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from engine.corpus.marker import history
+from engine.errors import ExecutionLive
 from engine.shapes import RunStatus
 
 if TYPE_CHECKING:
@@ -40,6 +41,23 @@ def names(base: str | None) -> Iterator[str]:
 def success_among(earlier: Sequence[RunRow]) -> RunRow | None:
     """The attempt that did it, if one has."""
     return next((run for run in earlier if run.status is RunStatus.SUCCESS), None)
+
+
+def at_work(earlier: Sequence[RunRow], *, scope: str, now: int) -> ExecutionLive | None:
+    """The attempt that is still at it on an unexpired lease, as what it refuses another of `scope` with.
+
+    A replay opened beside it would land its rows again, should it end between this look and the open.
+    """
+    for run in earlier:
+        if run.status is RunStatus.RUNNING and run.owner and run.owner.lease_expires_at > now:
+            return ExecutionLive(scope=scope, attempt=run.run_id, lease_until=run.owner.lease_expires_at)
+    return None
+
+
+def unused(earlier: Sequence[RunRow], *, base: str | None) -> str | None:
+    """The id of the next attempt, where `earlier` are those so far; None where no id was asked for."""
+    used = {run.run_id for run in earlier}
+    return next((name for name in names(base) if name not in used), None)
 
 
 def orphaned_commit(engine: Engine, table: str, *, earlier: Sequence[RunRow]) -> Marker | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from engine.errors import CANCELED, NOT_NOW, Canceled, Config, ContextfulError, ExecutionLive
+from engine.errors import CANCELED, NOT_NOW, Canceled, Config, ContextfulError, ExecutionLive, RunIdUsed
 from engine.fires import Fires, keyed_fire_id
-from engine.pipeline.attempts import attempts, names, orphaned_commit, success_among
+from engine.pipeline.attempts import at_work, attempts, orphaned_commit, success_among, unused
 from engine.pipeline.reconcile import scope_of
 from engine.pipeline.stage import discard_ended
 from engine.pipeline.table_run import TableRun, Watcher
@@ -74,7 +74,8 @@ class Request:
 def fire(engine: Engine, request: Request, *, secrets: Secrets, watcher: Watcher) -> Outcome:
     """Fire the request, or return what an earlier fire of the same idempotency key came to.
 
-    Raise `Config`, before anything is written or asked, when a table's run id would be too long.
+    One of that key that is at work elsewhere is sat out, as long as the request has patience. Raise `Config`, before
+    anything is written or asked, when a table's run id would be too long; `Canceled` when stopped while it waits.
     """
     bases = {table.name: _base_run_id(request, table) for table in request.tables}
     fires = Fires(engine.profile.database)
@@ -82,10 +83,11 @@ def fire(engine: Engine, request: Request, *, secrets: Secrets, watcher: Watcher
     engine.leases.register()
     fires.fail_dead(but=fire_id)
     discard_ended(engine.profile.scratch, ended=lambda run_id: _ended(engine, run_id))
-    standing = fires.request(fire_id, pipeline_id=request.pipeline.id)
-    if not fires.begin(fire_id, holder=engine.leases.holder):
-        runs = tuple(engine.runs.of_fire(fire_id))
-        return Outcome(fire_id, standing.state, runs)
+    fires.request(fire_id, pipeline_id=request.pipeline.id)
+    while not fires.begin(fire_id, holder=engine.leases.holder):
+        if not _sat_out(engine, fires, request, fire_id):
+            standing = fires.read(fire_id)
+            return Outcome(fire_id, standing.state, tuple(engine.runs.of_fire(fire_id)))
     try:
         outcome = _run_tables(engine, request, fire_id, bases, secrets=secrets, watcher=watcher)
     except KeyboardInterrupt:
@@ -115,27 +117,59 @@ def _run_tables(
     for table in request.tables:
         if _stopped(engine, runs):
             return Outcome(fire_id, FireState.CANCELED, tuple(runs), tuple(refusals) or _reason(engine, runs))
-        base = bases[table.name]
-        earlier = attempts(engine, table.name, base=base, fire_id=fire_id)
-        if done := success_among(earlier):
-            runs.append(done)
-            continue
         try:
-            run = TableRun(engine, table, secrets=secrets, watcher=watcher)
-            _await_live(engine, request, scope_of(table.name))
-            _await_due(engine, request, scope_of(table.name))
-            landed = orphaned_commit(engine, table.name, earlier=earlier)
-            row = run.run(_unused_run_id(engine, base), fire_id=fire_id, landed=landed)
-            while row.next_attempt_at and request.await_due(scope_of(table.name), row.next_attempt_at):
-                row = run.run(row.run_id, fire_id=fire_id)
+            row = _run_table(
+                engine, request, table, fire_id=fire_id, base=bases[table.name], secrets=secrets, watcher=watcher
+            )
             runs.append(row)
         except ContextfulError as refusal:
             refusals.append(refusal)
     if any(isinstance(refusal, Canceled) for refusal in refusals):
         return Outcome(fire_id, FireState.CANCELED, tuple(runs), tuple(refusals))
-    # A fire that is resumed has runs of other tables too: each counts as it stands now.
-    state = state_of({run.run_id: run for run in (*engine.runs.of_fire(fire_id), *runs)}.values(), refusals)
+    # A fire that is resumed has runs of other tables too: each counts as it stands now. Of a table that has come to a
+    # run, what was turned away before that counts no more.
+    come = {run.table for run in runs}
+    others = (run for run in engine.runs.of_fire(fire_id) if run.table not in come)
+    state = state_of((*others, *runs), refusals)
     return Outcome(fire_id, state, tuple(runs), tuple(refusals))
+
+
+def _run_table(
+    engine: Engine,
+    request: Request,
+    table: Table,
+    *,
+    fire_id: str,
+    base: str | None,
+    secrets: Secrets,
+    watcher: Watcher,
+) -> RunRow:
+    """Run the table, or return the run that has done it already.
+
+    The id is drawn from the look that found nothing done: whoever was at the same request in between has used it, and
+    what that came to is looked at anew. So two that ask for one run id at once land its rows once.
+    """
+    scope, run = scope_of(table.name), None
+    while True:
+        earlier = attempts(engine, table.name, base=base, fire_id=fire_id)
+        if done := success_among(earlier):
+            return done
+        run = run or TableRun(engine, table, secrets=secrets, watcher=watcher)
+        try:
+            if _awaited(engine, request, scope, earlier):
+                continue
+            landed = orphaned_commit(engine, table.name, earlier=earlier)
+            row = run.run(unused(earlier, base=base) or engine.chance.run_id(), fire_id=fire_id, landed=landed)
+        except RunIdUsed:
+            if base is None:
+                raise
+        except ExecutionLive as live:
+            if not _patient(engine, request, live):
+                raise
+        else:
+            while row.next_attempt_at and request.await_due(scope, row.next_attempt_at):
+                row = run.run(row.run_id, fire_id=fire_id)
+            return row
 
 
 def _stopped(engine: Engine, runs: Sequence[RunRow]) -> bool:
@@ -151,20 +185,50 @@ def _reason(engine: Engine, runs: Sequence[RunRow]) -> tuple[ContextfulError, ..
     return () if told or engine.stopping.reason is None else (engine.stopping.reason,)
 
 
-def _await_live(engine: Engine, request: Request, scope: str) -> None:
-    """Sit a live owner out before anything is opened, as long as the request has patience."""
+def _sat_out(engine: Engine, fires: Fires, request: Request, fire_id: str) -> bool:
+    """Sit out a fire at work elsewhere; tell whether it is no longer, and may have been left to be taken up."""
+    while (standing := fires.read(fire_id)).state is FireState.RUNNING:
+        if standing.lease_until <= engine.profile.database.now():
+            return True
+        scope = f"pipeline:{request.pipeline.id}"
+        if not _patient(engine, request, ExecutionLive(scope=scope, attempt=fire_id, lease_until=standing.lease_until)):
+            return False
+    return False
+
+
+def _awaited(engine: Engine, request: Request, scope: str, earlier: Sequence[RunRow]) -> bool:
+    """Wait for what is in the way, as far as patience reaches; tell whether something was and is to be looked at anew.
+
+    Raise `ExecutionLive` where that is an attempt at the same request.
+    """
+    if live := at_work(earlier, scope=scope, now=engine.profile.database.now()):
+        raise live
+    return _await_live(engine, request, scope) or _await_due(engine, request, scope)
+
+
+def _await_live(engine: Engine, request: Request, scope: str) -> bool:
+    """Sit a live owner out before anything is opened, as long as the request has patience; tell whether it is gone."""
+    waited = False
     while (owner := engine.owners.read(scope)) and owner.attempt and owner.lease_until > engine.profile.database.now():
-        engine.stopping.check()
         live = ExecutionLive(scope=scope, attempt=owner.attempt, lease_until=owner.lease_until)
-        if not request.await_live(live):
-            return
+        if not _patient(engine, request, live):
+            return False
+        waited = True
+    return waited
 
 
-def _await_due(engine: Engine, request: Request, scope: str) -> None:
+def _patient(engine: Engine, request: Request, live: ExecutionLive) -> bool:
+    """Wait a little for what is `live`; tell whether to look again."""
+    engine.stopping.check()
+    return request.await_live(live)
+
+
+def _await_due(engine: Engine, request: Request, scope: str) -> bool:
     """Sit out the instant a scope waits for, where the request has the patience; else the run waits once more."""
     owner = engine.owners.read(scope)
     if owner and owner.wake_at and owner.wake_at > engine.profile.database.now():
-        request.await_due(scope, owner.wake_at)
+        return request.await_due(scope, owner.wake_at)
+    return False
 
 
 def _base_run_id(request: Request, table: Table) -> str | None:
@@ -177,12 +241,6 @@ def _base_run_id(request: Request, table: Table) -> str | None:
             f"the run id {base} has {len(base)} characters", remedy=f"choose one that keeps it to {RUN_ID_LIMIT}"
         )
     return base
-
-
-def _unused_run_id(engine: Engine, base: str | None) -> str:
-    """The base id, or `<base>.replay-<k>` where earlier attempts used it up."""
-    unused = (name for name in names(base) if engine.runs.get(name) is None)
-    return next(unused, None) or engine.chance.run_id()
 
 
 def _ended(engine: Engine, run_id: str) -> bool:
