@@ -49,8 +49,8 @@ class SqlJournal:
                 raise ExecutionSuperseded(scope=attempt.scope, attempt=attempt.run_id) from refusal
             raise
         if claimed:
-            ((attempts, next_attempt_at),) = claimed
-            return Entry(key, token, attempt.run_id, attempts, next_attempt_at, None, None)
+            ((attempts, next_attempt_at, *guarded),) = claimed
+            return Entry(key, token, attempt.run_id, attempts, next_attempt_at, None, None, *guarded)
         # Somebody was first. A row that is withdrawn before it is read leaves nobody's claim: the caller comes again.
         return self.find(key) or Entry(key, None, None, 0, None, None, None)
 
@@ -154,7 +154,8 @@ class SqlJournal:
         active, entry = self._standing(key, attempt=attempt)
         if not active or entry is None or not (entry.recorded or entry.claim == token):
             return None
-        return [[] if entry.recorded else [(entry.attempts, entry.next_attempt_at)]]
+        guarded = (entry.admitted_at, entry.doubts, entry.receipt)
+        return [[] if entry.recorded else [(entry.attempts, entry.next_attempt_at, *guarded)]]
 
     def _put(self, key: EntryKey, *calls: Call, attempt: Attempt, placed: Mapping[str, object]) -> bool:
         """Run `calls`, whose last records `placed`; tell whether it did."""

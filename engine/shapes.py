@@ -176,6 +176,11 @@ class Entry:
         """Whether the step's value stands."""
         return self.value is not None or self.blob is not None
 
+    @property
+    def outstanding(self) -> bool:
+        """Whether a destination may have acted, or did, and no value stands: only an admission claims it anew."""
+        return not self.recorded and (self.doubts > 0 or self.receipt is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class Awakeable:

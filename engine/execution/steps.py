@@ -64,6 +64,9 @@ Effect = "Callable[[Call], bytes | None]"
 GUARDED: Final = (ExecutionTransferBlocked, EffectUnsettled, EffectSettled)
 """What no other try changes: somebody else must release a guard or say what came of an earlier call."""
 
+WHICHEVER: Final = "TOKEN"
+"""Stands for a guard's name where only the audit of what an operator reconciled tells it."""
+
 
 class Course(Protocol):
     """How an effect is claimed, tried and recorded: here, or at a destination under a guard."""
@@ -91,7 +94,18 @@ class Plain:
     sends: bool = False
 
     def claim(self, key: EntryKey, *, token: str) -> Entry:
-        """Claim `key`, or return the entry that stands in the way."""
+        """Claim `key`, or return the entry that stands in the way.
+
+        Raise `EffectUnsettled` or `EffectSettled` where the step called a destination that it names no longer, and no
+        sibling is still at it (rules G2 and G12 of the guard protocol).
+        """
+        entry = self._claimed(key, token=token)
+        siblings = entry.claim not in {None, token} and entry.run_id == self.attempt.run_id
+        if entry.outstanding and not siblings:
+            raise _unnamed(entry)
+        return entry
+
+    def _claimed(self, key: EntryKey, *, token: str) -> Entry:
         if not self.sends:
             return self.journal.claim(key, attempt=self.attempt, token=token)
         self.sends = False
@@ -100,7 +114,7 @@ class Plain:
         except BaseException:
             self.outbound.call_off(written=False)
             raise
-        if entry.recorded or entry.claim != token or entry.next_attempt_at is not None:
+        if entry.recorded or entry.outstanding or entry.claim != token or entry.next_attempt_at is not None:
             self.outbound.call_off(written=True)
         return entry
 
@@ -225,10 +239,10 @@ class Steps:
 
     @contextmanager
     def _sure_of(self, key: EntryKey, token: str) -> Iterator[None]:
-        """Remember a claim of which a lost answer leaves open whether it stands: the next caller goes on under it."""
+        """Remember a claim that may stand, its answer lost or its call refused: the next caller goes on under it."""
         try:
             yield
-        except StorageBindingUnavailable:
+        except (StorageBindingUnavailable, *GUARDED):
             self.unsure[key] = token
             raise
 
@@ -260,3 +274,18 @@ class Steps:
             raise Waiting(step=key.step, due_at=due)
         self.cancellation.wait(self.clock, milliseconds)
         self.journal.claim(key, attempt=self.attempt, token=token)
+
+
+def _unnamed(entry: Entry) -> ContextfulError:
+    """The refusal of a step that called a destination, of which nothing is recorded, and names none now."""
+    step, execution_id, key = entry.key.step, entry.key.execution_id, entry.key.idempotency_key
+    if entry.receipt is not None:
+        return EffectSettled(step=step, execution_id=execution_id, receipt=entry.receipt, token=WHICHEVER)
+    unsettled = EffectUnsettled(step=step, execution_id=execution_id, idempotency_key=key, destination="a destination")
+    return unsettled.saying(
+        f"step {step} called a destination under the key {key} and got no answer, and it names no destination now, so "
+        "that nothing tells whether a repetition might act twice"
+    ).advising(
+        "name the destination it called again: within its window the call is repeated; to give the recorded work up "
+        f"and start over: contextful run rewind {execution_id} --reason TEXT --force"
+    )

@@ -24,7 +24,8 @@ CREATE INDEX IF NOT EXISTS journal_blobs ON journal (digest) WHERE digest IS NOT
 -- name: claim_entry
 -- An attempt that no longer holds its owner claims nothing: its NULL is refused (superseded). A pending row is taken
 -- over only from another attempt, which the owner's own row proves is no longer the active one; claimed again under its
--- own token, it stands: that is how a caller that waited learns in one batch that it may still dispatch.
+-- own token, it stands: that is how a caller that waited learns in one batch that it may still dispatch. What an
+-- unanswered call or a receipt has marked is left to claim_admission: no other claim asks whether a window covers.
 INSERT INTO journal (execution_id, step, input, run_id, claim)
 VALUES (:execution_id, :step, :input,
         (SELECT attempt FROM owners
@@ -33,7 +34,8 @@ VALUES (:execution_id, :step, :input,
 ON CONFLICT (execution_id, step, input) DO UPDATE SET run_id = excluded.run_id, claim = excluded.claim
  WHERE journal.value IS NULL AND journal.digest IS NULL
    AND (journal.claim IS NULL OR journal.claim = excluded.claim OR journal.run_id <> excluded.run_id)
-RETURNING attempts, next_attempt_at;
+   AND ((journal.doubts = 0 AND journal.receipt IS NULL) OR journal.claim = excluded.claim)
+RETURNING attempts, next_attempt_at, admitted_at, doubts, receipt;
 
 -- name: find_entry
 SELECT run_id, claim, attempts, next_attempt_at, value, digest, bytes, admitted_at, doubts, receipt

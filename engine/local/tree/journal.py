@@ -51,7 +51,8 @@ class TreeJournal:
                 claimed = Entry(key, token, attempt.run_id, 0, None, None, None)
                 self._tree.offer(self._tree.entry(key), entry_content(claimed))
                 return claimed
-            if standing.recorded or (standing.claim is not None and standing.run_id == attempt.run_id):
+            taken = standing.claim is not None and standing.run_id == attempt.run_id
+            if standing.recorded or taken or (standing.outstanding and standing.claim != token):
                 return standing
             # The count of attempts it takes over is on the disk and stays there.
             return self.put(replace(standing, claim=token, run_id=attempt.run_id))
