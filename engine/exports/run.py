@@ -136,6 +136,8 @@ class ExportRun:
         if done := self._done(run_id):
             return Exported(done)
         self._sit_out(await_live, await_due)
+        if done := self._done(run_id):  # by whoever was waited for
+            return Exported(done)
         ended = self._run(self._unused(run_id))
         while (due := ended.run.next_attempt_at) and await_due(self._scope, due):
             ended = self._run(ended.run.run_id)

@@ -10,17 +10,19 @@ import pytest
 from engine.clock import SystemClock
 from engine.errors import SecretNotFound, StepFailed
 from engine.execution import values
+from engine.exports.run import ExportRun, scope_of
 from engine.exports.sending import LONGEST_RECEIPT, SHARE, Sending
 from engine.pipeline.declaration import Destination
 from engine.secrets import SecretGuard
-from engine.shapes import RunStatus
+from engine.shapes import Pins, RunStatus
 from tests.clocks import SettableClock
-from tests.exports.publishing import HOUR, Publishing
+from tests.exports.publishing import HOUR, Publishing, export
 from tests.stores import Store
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from engine.errors import ExecutionLive
     from tests.exports.receiver import Receiver, Request
 
 SEAL = "5a" * 32
@@ -194,3 +196,20 @@ def test_an_export_takes_a_run_id_once(publishing: Publishing, receiver: Receive
 
     assert (failed.run.run_id, replay.run.run_id, again.run.run_id) == ("night", "night.replay-1", "night.replay-1")
     assert len(receiver.requests) == 2
+
+
+def test_a_run_whose_twin_was_waited_for_is_shown_and_not_repeated(publishing: Publishing) -> None:
+    """The same request twice at once: the second sits out the first and shows what it came to."""
+    publishing.land(1)
+    other = publishing.engine()
+    plan, scope = export().content_hash, scope_of("out")
+    held = other.hold(scope, Pins(plan), run=other.new_run("night", plan_ref=plan, host_scope=scope))
+
+    def ends(_: ExecutionLive) -> bool:
+        held.retire(held.ended(RunStatus.SUCCESS))
+        return True
+
+    second = ExportRun(publishing.engine(), export(), secrets={}, watcher=publishing.heard)
+
+    assert second.run("night", await_live=ends).run.run_id == "night"
+    assert publishing.store.statuses() == [RunStatus.SUCCESS]
