@@ -91,7 +91,7 @@ def test_a_guard_left_by_a_killed_engine_is_shown_whole(shop: Shell, payments: V
     }  # fmt: skip
     for told in (
         guard["token"], "host:order-7", guard["execution_id"], guard["attempt"], guard["holder"],
-        guard["entry"]["input"], guard["idempotency_key"], f"admitted         5 min ago ({guard['admitted_at']})",
+        guard["entry"]["input"], guard["idempotency_key"], "admitted         5 min ", f" ago ({guard['admitted_at']})",
         "window           none", "evidence class   unknown", f"at payments, {payments.url}",
         "it may be dead, or stalled and go on", f"--token {guard['token']} --evidence E --operator YOU",
     ):  # fmt: skip
