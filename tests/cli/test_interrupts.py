@@ -11,9 +11,21 @@ from engine.demo.api import DemoApi, Manners
 from tests.cli.conftest import QUAKES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.cli.conftest import Shell
 
 
+@pytest.fixture
+def heeded() -> Iterator[None]:
+    """Let processes that are started heed a hang-up, though whoever runs the tests may ignore it: a handler is not
+    inherited."""
+    standing = signal.signal(signal.SIGHUP, lambda *_: None)
+    yield
+    signal.signal(signal.SIGHUP, standing)
+
+
+@pytest.mark.usefixtures("heeded")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_stopped_run_exits_130_and_the_next_resumes_at_once(
     shell: Shell, slow_third_page: DemoApi, number: signal.Signals
