@@ -222,6 +222,18 @@ class Admission(Protocol):
         Where guards and journal share a database they refuse a step that awaits its value no more.
         """
 
+    def settling(self, guard: Guard, given: Evidence, value: bytes | None) -> AbstractContextManager[None]:
+        """Be around the batch that releases the guard: what it cannot reach of the entry is settled with it.
+
+        Nobody else changes the entry meanwhile, and where the batch is refused the entry is as it was.
+        """
+
+    def recording(self, guard: Guard, given: Evidence, value: bytes) -> AbstractContextManager[None]:
+        """Be around the batch of a receipt's audit row: a value that it cannot reach is recorded once that stands.
+
+        Raise `ExecutionGuardUnknown` where none is awaited.
+        """
+
     def awaits_value(self, guard: Guard, given: Evidence) -> bool:
         """Whether the receipt `given` settled the entry, it has no value yet and no callback is out for it."""
 

@@ -7,6 +7,7 @@ it may still be applied, and once it is being undone nobody goes on under its to
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 from engine.errors import ExecutionSuperseded, Refused, StorageBindingUnavailable
@@ -21,6 +22,7 @@ from engine.unanswered import settled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from engine.guards.asked import Asked
     from engine.guards.evidence import Evidence
@@ -97,6 +99,14 @@ class SqlAdmission:
     def supplying(self, guard: Guard, given: Evidence, value: bytes) -> Sequence[Call]:
         """The statements that record a receipt's value, for the batch that appends its audit row."""
         return (suppliable(guard, given), *self.settlement(guard, given, value))
+
+    def settling(self, guard: Guard, given: Evidence, value: bytes | None) -> AbstractContextManager[None]:  # noqa: ARG002
+        """Nothing to do around the batch: it settles the entry itself."""
+        return nullcontext()
+
+    def recording(self, guard: Guard, given: Evidence, value: bytes) -> AbstractContextManager[None]:  # noqa: ARG002
+        """Nothing to do around the batch: it records the value itself."""
+        return nullcontext()
 
     def awaits_value(self, guard: Guard, given: Evidence) -> bool:
         """Whether the receipt settled the entry, it has no value yet and no callback is out for it."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final
 
 from engine.errors import Config, ExecutionGuardEvidenceMismatch, ExecutionGuardHeld, ExecutionGuardUnknown, Refused
 from engine.guards.evidence import NAME, Evidence, Proof, judged, signature
@@ -18,7 +17,6 @@ from engine.unanswered import settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
 
     from engine.errors import ContextfulError
     from engine.guards.guard import Standing
@@ -43,20 +41,6 @@ class Reconciled:
     standing: Standing
     evidence: Evidence
     follows: str
-
-
-@runtime_checkable
-class Apart(Protocol):
-    """An `Admission` whose entries lie outside the guards' database, where no batch reaches them.
-
-    It changes the entry around the batch instead, and keeps everybody else from the entry until the batch is through.
-    """
-
-    def settling(self, guard: Guard, given: Evidence, value: bytes | None) -> AbstractContextManager[None]:
-        """Settle the entry for the batch that releases the guard; where that is refused the entry is as it was."""
-
-    def recording(self, guard: Guard, given: Evidence, value: bytes) -> AbstractContextManager[None]:
-        """Record a receipt's value once its audit row stands. Raise `ExecutionGuardUnknown` where none is awaited."""
 
 
 SUPPLIED: Final = "the step is recorded with the value: the next attempt replays it"
@@ -122,10 +106,8 @@ class Desk:
                 found=lambda: self._supplied(guard, given, recording, operator=operator, before=before),
             )
 
-        admission = self._admission
-        around = admission.recording(guard, given, value) if isinstance(admission, Apart) else nullcontext()
         try:
-            with around:
+            with self._admission.recording(guard, given, value):
                 _kept(supplies)
         except Refused as refusal:
             if "superseded" not in refusal.constraint:
@@ -139,10 +121,8 @@ class Desk:
             calls = by_hand(guard, given, operator=operator, settling=self._admission.settlement(guard, given, value))
             settled(lambda: self._db.run(*calls), found=lambda: self._reconciled(guard, given, operator=operator))
 
-        admission = self._admission
-        around = admission.settling(guard, given, value) if isinstance(admission, Apart) else nullcontext()
         try:
-            with around:
+            with self._admission.settling(guard, given, value):
                 _kept(releases)
         except Refused as refusal:
             raise met(refusal.constraint, decided.standing) or refusal from refusal
