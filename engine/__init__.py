@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from engine.pipeline.source import Ask
     from engine.pipeline.sources.python import source
     from engine.project import start
-    from engine.shapes import Pull, Schedule
+    from engine.schedule import Schedule
+    from engine.shapes import Pull
 
 _HOMES = {
     "Ask": "engine.pipeline.source",
@@ -27,7 +28,7 @@ _HOMES = {
     "Permanent": "engine.errors",
     "Pull": "engine.shapes",
     "RateLimited": "engine.errors",
-    "Schedule": "engine.shapes",
+    "Schedule": "engine.schedule",
     "Transient": "engine.errors",
     "source": "engine.pipeline.sources.python",
     "start": "engine.project",

@@ -21,10 +21,11 @@ from engine.execution.stopping import Stopping
 from engine.history import History
 from engine.ids import require_host_scope, require_run_id
 from engine.owners import Opened, Owner, Owners
+from engine.pins import Pins
 from engine.pipeline.checkpoints import Limits
 from engine.runs import RunRow, Runs
 from engine.secrets import SecretGuard
-from engine.shapes import Connector, Pins, RunStatus
+from engine.shapes import Connector, RunStatus
 from engine.spans import Spans
 from engine.storage import preflight
 

@@ -26,7 +26,7 @@ from engine.errors import (
 from engine.guards.guard import OWNER
 from engine.guards.store import Guards
 from engine.runs import Runs, closing, inserting, noting, opening, resuming
-from engine.shapes import Attempt, Pins, RunStatus
+from engine.shapes import Attempt, RunStatus
 from engine.sql import call
 from engine.strays import Strays
 from engine.unanswered import settled
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from engine.clock import Chance
+    from engine.pins import Pins
     from engine.ports import Call, Database, JournalStore, Rows
     from engine.runs import RunRow
 

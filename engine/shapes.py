@@ -8,13 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Any, Final
 
 _CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
@@ -35,20 +31,6 @@ class FailureTag(StrEnum):
     UNKNOWN_CONNECTOR = "UnknownConnector"
     SECRET_NOT_FOUND = "SecretNotFound"  # noqa: S105 - a tag's spelling, not a secret
     CANCELED = "Canceled"
-
-
-RETRYABLE: Final = frozenset({FailureTag.TRANSIENT, FailureTag.RATE_LIMITED})
-"""The only tags a schedule may retry (run.retry.retryable-classes)."""
-
-
-_DAY_MS: Final = 86_400_000
-_SCHEDULE_NUMBERS: Final = {
-    "attempts": range(1, 10_001),
-    "base_ms": range(_DAY_MS + 1),
-    "max_delay_ms": range(_DAY_MS + 1),
-    "jitter_ms": range(_DAY_MS + 1),
-}
-"""What the whole numbers of a schedule may be, in a program as in a manifest."""
 
 
 class RunStatus(StrEnum):
@@ -213,69 +195,6 @@ class Connector:
 
 
 @dataclass(frozen=True, slots=True)
-class Pins:
-    """What a pending owner holds fixed (run.own.execution-owner, run.own.host-scope).
-
-    A table or chunk owner pins its connector and the `content_hash` of its declaration; a host owner pins its plan
-    reference and the identities its host names. `input_hash` is recorded and never compared.
-    """
-
-    plan_ref: str
-    identities: tuple[tuple[str, str], ...] = ()
-    connector: Connector | None = None
-    input_hash: str | None = None
-
-    def __post_init__(self) -> None:
-        """Raise `PinUnusable` for a pin that no later open could be compared with."""
-        for name, value in self.identities:
-            if not (isinstance(name, str) and _compares([name, value])):
-                # Imported where it is needed: every error speaks in the vocabularies of this module.
-                from engine.errors import PinUnusable  # noqa: PLC0415
-
-                found = ascii(value)[:60] if isinstance(value, str | float) else f"of the type {type(value).__name__}"
-                raise PinUnusable(pin=ascii(name)[:60], found=found if isinstance(name, str) else "named by no text")
-
-    @property
-    def text(self) -> str:
-        """The compared pins as canonical JSON, so that one string equality decides a resume."""
-        pinned: dict[str, Any] = {"plan_ref": self.plan_ref, "identities": dict(sorted(self.identities))}
-        if self.connector:
-            pinned["connector"] = {"hash": self.connector.hash, "id": self.connector.id,
-                                   "version": self.connector.version, "world": self.connector.world}  # fmt: skip
-        return canonical_json(pinned)
-
-
-@dataclass(frozen=True, slots=True)
-class Schedule:
-    """When a failing step is tried again (run.retry.schedule): `attempts` counts the first; delays are milliseconds.
-
-    Raise `RunRetryTagUnretryable` for a tag that no schedule retries (run.retry.unretryable-tag), `ScheduleUnusable`
-    with every problem where there are others.
-    """
-
-    attempts: int = 5
-    base_ms: int = 100
-    factor: float = 2.0
-    max_delay_ms: int = 30_000
-    jitter_ms: int = 250
-    backoff: str = "exponential"
-    retry_on: frozenset[FailureTag] = RETRYABLE
-
-    def __post_init__(self) -> None:
-        """Check what the manifest checks of a declared one, and keep `retry_on` as the set of tags it stands for."""
-        problems, strangers = list(_schedule_problems(self)), _unretryable(self.retry_on)
-        if problems or strangers:
-            # Imported where it is needed: every error speaks in the vocabularies of this module.
-            from engine.errors import RunRetryTagUnretryable, ScheduleUnusable  # noqa: PLC0415
-
-            refusals = [RunRetryTagUnretryable(found=tag) for tag in strangers]
-            if not problems:
-                raise refusals[0]
-            raise ScheduleUnusable(problems=(*problems, *map(str, refusals)))
-        object.__setattr__(self, "retry_on", frozenset(map(FailureTag, self.retry_on)))
-
-
-@dataclass(frozen=True, slots=True)
 class Pull:
     """One answer of a source.
 
@@ -293,40 +212,6 @@ class Pull:
     types: dict[str, str] = field(default_factory=dict)
     skipped: int = 0
     unchanged: bool = False
-
-
-def _compares(value: Any) -> bool:
-    """Whether `value` has a canonical text that a store can keep."""
-    try:
-        canonical_json(value).encode()
-    except (TypeError, ValueError, RecursionError):
-        return False
-    return True
-
-
-def _schedule_problems(schedule: Schedule) -> Iterator[str]:
-    """What no schedule can hold, unretryable tags aside, in the words of the manifest."""
-    for name, allowed in _SCHEDULE_NUMBERS.items():
-        value = getattr(schedule, name)
-        if type(value) is not int or value not in allowed:
-            yield _problem(name, value, f"a whole number from {allowed[0]} to {allowed[-1]}")
-    if type(schedule.factor) not in {int, float} or not 1 <= schedule.factor <= 100:
-        yield _problem("factor", schedule.factor, "a number from 1 to 100")
-    if schedule.backoff not in ("exponential", "fixed"):
-        yield _problem("backoff", schedule.backoff, '"exponential", "fixed"')
-    tags: Any = schedule.retry_on
-    if not (isinstance(tags, list | tuple | AbstractSet) and tags and all(isinstance(tag, str) for tag in tags)):
-        yield _problem("retry_on", tags, '"Transient", "RateLimited" or both, in a list')
-
-
-def _problem(name: str, found: Any, allowed: str) -> str:
-    return f"{name}: found {ascii(found)[:60]}; allowed: {allowed}"
-
-
-def _unretryable(tags: Any) -> list[str]:
-    """The texts among `tags` that no schedule retries."""
-    listed = tags if isinstance(tags, list | tuple | AbstractSet) else ()
-    return sorted(str(tag) for tag in listed if isinstance(tag, str) and tag not in RETRYABLE)
 
 
 def canonical_json(value: Any) -> str:

@@ -13,7 +13,7 @@ from engine.pipeline.declaration import Column, SqlSource, Table
 from engine.pipeline.manifest.hashing import hashed
 from engine.pipeline.source import Ask, Secrets
 from engine.pipeline.sources import open_source
-from engine.shapes import Schedule
+from engine.schedule import Schedule
 from tests.postgres import PASSWORD
 
 if TYPE_CHECKING:

@@ -12,8 +12,10 @@ from engine.guards.asked import Admitted, Asked, Fence
 from engine.guards.desk import Desk
 from engine.guards.rules import Kind
 from engine.guards.store import Guards
+from engine.pins import Pins
 from engine.pipeline.declaration import Destination
-from engine.shapes import EntryKey, Pins, Schedule
+from engine.schedule import Schedule
+from engine.shapes import EntryKey
 from engine.sql import call
 from tests.stores import LEASE, Died, Effect
 

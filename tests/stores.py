@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from engine.clock import Chance, Clock
 from engine.execution.execution import Execution
 from engine.host import Engine, Settings
+from engine.pins import Pins
 from engine.profile import Profile, open_profile
-from engine.shapes import Entry, EntryKey, Pins, RunStatus
+from engine.shapes import Entry, EntryKey, RunStatus
 from engine.storage import initialize
 
 if TYPE_CHECKING:

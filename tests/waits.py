@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from engine.errors import RateLimited, Transient, Waiting
-from engine.shapes import Schedule
+from engine.schedule import Schedule
 from tests.stores import Effect, failing
 
 if TYPE_CHECKING:

@@ -28,7 +28,8 @@ from engine.execution.branch import Branch
 from engine.execution.duration import milliseconds
 from engine.execution.failures import failure_of
 from engine.execution.unrecorded import Unrecorded
-from engine.shapes import Awakeable, EntryKey, RunStatus, Schedule
+from engine.schedule import Schedule
+from engine.shapes import Awakeable, EntryKey, RunStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

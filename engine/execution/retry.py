@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.errors import ContextfulError, RateLimited, StepFailed
-from engine.shapes import RETRYABLE, Schedule
+from engine.schedule import RETRYABLE, Schedule
 
 
 @dataclass(frozen=True, slots=True)

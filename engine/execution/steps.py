@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from engine.execution.cancellation import Cancellation
     from engine.execution.outbound import Outbound
     from engine.ports import JournalStore
-    from engine.shapes import Attempt, Entry, EntryKey, Schedule
+    from engine.schedule import Schedule
+    from engine.shapes import Attempt, Entry, EntryKey
 
 LONGEST_SLEEP_MS: Final = 300_000
 """The longest wait that is slept through; past it the attempt closes and waits (run.retry.retry-after)."""

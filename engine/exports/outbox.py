@@ -16,7 +16,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from engine.errors import ExecutionSuperseded, Refused, StorageUnusable
-from engine.shapes import INLINE_LIMIT, EntryKey, Schedule, canonical_json
+from engine.schedule import Schedule
+from engine.shapes import INLINE_LIMIT, EntryKey, canonical_json
 from engine.sql import call
 from engine.unanswered import settled
 

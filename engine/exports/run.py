@@ -33,8 +33,9 @@ from engine.exports.outbox import Batch, Decision, Outbox
 from engine.exports.rows import selected
 from engine.exports.sending import Sending
 from engine.guards.rules import Kind
+from engine.pins import Pins
 from engine.pipeline.attempts import names
-from engine.shapes import EntryKey, Pins, RunStatus
+from engine.shapes import EntryKey, RunStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

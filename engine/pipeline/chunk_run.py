@@ -13,12 +13,13 @@ from engine.errors import Refused
 from engine.pipeline.plans import finishing
 from engine.pipeline.reconcile import caching_behind, commits_of, reconciled
 from engine.pipeline.table_run import TableRun
-from engine.shapes import Pins, RunStatus, canonical_json
+from engine.shapes import RunStatus, canonical_json
 
 if TYPE_CHECKING:
     from engine.corpus.marker import Marker
     from engine.execution.held import Held
     from engine.host import Engine
+    from engine.pins import Pins
     from engine.pipeline.declaration import Table
     from engine.pipeline.plans import Planned, Plans
     from engine.pipeline.publication import Publication

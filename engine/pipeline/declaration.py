@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from engine.shapes import Schedule, WriteMode
+from engine.schedule import Schedule
+from engine.shapes import WriteMode
 
 if TYPE_CHECKING:
     from pathlib import Path

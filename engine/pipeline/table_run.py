@@ -29,6 +29,7 @@ from engine.errors import (
 )
 from engine.execution.failures import failure_of
 from engine.meters import paced
+from engine.pins import Pins
 from engine.pipeline.manifest import own_secrets
 from engine.pipeline.protect import Protection
 from engine.pipeline.publication import Publication
@@ -37,7 +38,7 @@ from engine.pipeline.reconcile import caching, reconciled, scope_of
 from engine.pipeline.sources import open_source
 from engine.pipeline.stage import Stage
 from engine.pipeline.walk import Walk
-from engine.shapes import CursorKind, Pins, RunStatus, canonical_json
+from engine.shapes import CursorKind, RunStatus, canonical_json
 
 if TYPE_CHECKING:
     from engine.corpus.marker import Marker

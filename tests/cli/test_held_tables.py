@@ -10,9 +10,9 @@ import pytest
 from engine.cli import session
 from engine.clock import SystemClock
 from engine.fires import Fires, keyed_fire_id
+from engine.pins import Pins
 from engine.pipeline.sources import open_source
 from engine.project import Project
-from engine.shapes import Pins
 from tests.cli.conftest import QUAKES
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from engine.errors import (
 from engine.pipeline.declaration import Destination
 from engine.ports import Awakeables, Call, Database, JournalStore, Statement
 from engine.profile import open_profile
-from engine.shapes import RunStatus, Schedule
+from engine.schedule import Schedule
+from engine.shapes import RunStatus
 from engine.sql import call
 from tests.conftest import ON_EDGE
 from tests.stores import Effect, Store, died

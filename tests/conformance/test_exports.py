@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from engine.errors import ExecutionLive, ExecutionPinMismatch
-from engine.shapes import RunStatus, Schedule
+from engine.schedule import Schedule
+from engine.shapes import RunStatus
 from tests.exports.publishing import HOUR, Publishing
 from tests.stores import LEASE, MIB
 

@@ -17,7 +17,8 @@ from engine.errors import (
     StepFailed,
     Transient,
 )
-from engine.shapes import RunStatus, Schedule
+from engine.schedule import Schedule
+from engine.shapes import RunStatus
 from tests.destinations import DOWN, HALF, HANG_UP, STALL, Vendor
 from tests.guarded import HOUR, ONCE, TWICE, engine_for, guards
 from tests.local_edge import free_ports

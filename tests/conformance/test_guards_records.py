@@ -13,7 +13,8 @@ from engine.errors import (
     Transient,
     Waiting,
 )
-from engine.shapes import FailureTag, RunStatus, Schedule
+from engine.schedule import Schedule
+from engine.shapes import FailureTag, RunStatus
 from tests.guarded import (
     HOUR,
     TWICE,

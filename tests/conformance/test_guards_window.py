@@ -8,7 +8,7 @@ import pytest
 
 from engine.errors import EffectOverdue, EffectUnsettled, ExecutionTransferBlocked, RateLimited, StepFailed, Transient
 from engine.rewind import rewind
-from engine.shapes import Schedule
+from engine.schedule import Schedule
 from tests.guarded import HOUR, ONCE, desk, engine_for, guards, left_sending, receipt, standing
 from tests.stores import LEASE, Effect, Store, failing
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from engine.errors import JoinFailed, Transient
-from engine.shapes import RunStatus, Schedule
+from engine.schedule import Schedule
+from engine.shapes import RunStatus
 from tests.stores import LEASE, Effect, Store
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 from engine.errors import ExecutionSuperseded, StepFailed, StorageBindingUnavailable, Transient, Waiting
 from engine.execution.steps import LONGEST_SLEEP_MS
 from engine.pipeline.declaration import Destination
-from engine.shapes import Schedule
+from engine.schedule import Schedule
 from engine.sql import call
 from tests.answering import Answering, listening
 from tests.stores import LEASE, Died, Store, died, key

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from engine.errors import ExecutionLive, ExecutionPinMismatch, PinUnusable
-from engine.shapes import Connector, FailureTag, Pins, RunStatus
+from engine.pins import Pins
+from engine.shapes import Connector, FailureTag, RunStatus
 from tests.stores import LEASE, Effect, Store, died
 
 if TYPE_CHECKING:

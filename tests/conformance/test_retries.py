@@ -13,7 +13,8 @@ from engine.clock import Chance
 from engine.errors import ContextfulError, ExecutionSuperseded, Permanent, RateLimited, StepFailed, Transient
 from engine.execution.execution import DEFAULT_SCHEDULE
 from engine.execution.retry import Again, Stands, decide
-from engine.shapes import FailureTag, RunStatus, Schedule
+from engine.schedule import Schedule
+from engine.shapes import FailureTag, RunStatus
 from tests.stores import LEASE, Died, Effect, Store, died, failing
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from engine import errors
 from engine.errors import ConnectorBoundHit, ExecutionSuperseded, Permanent, StepFailed, ValueUnsupported, Waiting
 from engine.execution.execution import Execution
-from engine.shapes import RunStatus, Schedule
+from engine.schedule import Schedule
+from engine.shapes import RunStatus
 from tests.stores import LEASE, Died, Effect, failing
 from tests.waits import AWAY, EXACT, HOUR, throttled
 

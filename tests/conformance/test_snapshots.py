@@ -11,8 +11,8 @@ from engine import snapshots
 from engine.errors import ManifestSnapshotSuperseded
 from engine.pipeline.declaration import FileSource, Manifest, Pipeline, Table
 from engine.pipeline.manifest.hashing import hashed
+from engine.schedule import Schedule
 from engine.secrets import SecretGuard
-from engine.shapes import Schedule
 from engine.snapshots import Change, apply, current
 
 

@@ -18,7 +18,8 @@ from engine.clock import SystemClock
 from engine.errors import Refused
 from engine.host import Engine, Settings
 from engine.ports import Call, Statement
-from engine.shapes import Awakeable, AwakeableState, Schedule
+from engine.schedule import Schedule
+from engine.shapes import Awakeable, AwakeableState
 from tests import children
 from tests.stores import LEASE, MIB, PROJECT, Effect, Store, died, key
 

@@ -10,7 +10,8 @@ from engine.errors import (
     Canceled,
     Transient,
 )
-from engine.shapes import Phase, RunStatus, Schedule
+from engine.schedule import Schedule
+from engine.shapes import Phase, RunStatus
 from engine.stop import stop
 from tests.stops import stopped_while
 from tests.stores import Effect, Store, failing

@@ -13,7 +13,8 @@ from engine.clock import Chance
 from engine.errors import StorageBindingUnavailable
 from engine.journal import SqlJournal
 from engine.owners import Owners
-from engine.shapes import Pins, RunStatus
+from engine.pins import Pins
+from engine.shapes import RunStatus
 from engine.sql import call
 from tests.conftest import ON_EDGE, blank_store
 

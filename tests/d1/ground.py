@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from engine.execution.execution import Execution
     from engine.guards.guard import Guard
     from engine.ports import Call, Rows
-    from engine.shapes import Schedule
+    from engine.schedule import Schedule
     from tests.stores import Store
 
 

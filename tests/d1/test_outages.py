@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from engine.errors import StorageBindingUnavailable, Transient
-from engine.shapes import Schedule
+from engine.schedule import Schedule
 from tests.d1.conftest import Lossy
 from tests.stores import Effect, failing
 

@@ -19,7 +19,8 @@ from engine.pipeline.manifest.hashing import hashed
 from engine.pipeline.runner import Request, fire
 from engine.pipeline.source import Secrets
 from engine.profile import Profile, open_profile
-from engine.shapes import INLINE_LIMIT, Pull, RunStatus, Schedule
+from engine.schedule import Schedule
+from engine.shapes import INLINE_LIMIT, Pull, RunStatus
 from engine.storage import initialize
 
 if TYPE_CHECKING:

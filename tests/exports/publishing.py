@@ -10,7 +10,7 @@ from engine.exports.run import Exported, ExportRun, scope_of
 from engine.guards.desk import Desk
 from engine.pipeline.declaration import Destination, Export
 from engine.pipeline.manifest.hashing import export_hash
-from engine.shapes import Schedule
+from engine.schedule import Schedule
 from tests.unit.corpus.conftest import Corpus
 
 if TYPE_CHECKING:

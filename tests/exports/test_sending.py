@@ -12,9 +12,10 @@ from engine.errors import SecretNotFound, StepFailed
 from engine.execution import values
 from engine.exports.run import ExportRun, scope_of
 from engine.exports.sending import LONGEST_RECEIPT, SHARE, Sending
+from engine.pins import Pins
 from engine.pipeline.declaration import Destination
 from engine.secrets import SecretGuard
-from engine.shapes import Pins, RunStatus
+from engine.shapes import RunStatus
 from tests.clocks import SettableClock
 from tests.exports.publishing import HOUR, Publishing, export
 from tests.stores import Store

@@ -13,8 +13,9 @@ from engine.guards.store import Guards
 from engine.journal import SqlJournal
 from engine.local.blobs import SqliteBlobs
 from engine.owners import Owners
+from engine.pins import Pins
 from engine.runs import RunRow
-from engine.shapes import Pins, RunStatus
+from engine.shapes import RunStatus
 from engine.sql import call
 from tests.model.guards_engine import EXECUTION, SCOPE
 from tests.model.guards_store import Tokens, afloat

@@ -26,8 +26,9 @@ from engine.journal import SqlJournal
 from engine.local.blobs import SqliteBlobs
 from engine.owners import Owners
 from engine.runs import RunRow
+from engine.schedule import Schedule
 from engine.secrets import SecretGuard
-from engine.shapes import Attempt, Entry, EntryKey, RunStatus, Schedule
+from engine.shapes import Attempt, Entry, EntryKey, RunStatus
 from tests.model.guards_store import SeenLeases, Tokens
 
 if TYPE_CHECKING:

@@ -19,8 +19,9 @@ from engine.execution.outbound import Outbound
 from engine.execution.steps import Steps
 from engine.journal import SqlJournal
 from engine.local.blobs import SqliteBlobs
+from engine.schedule import Schedule
 from engine.secrets import SecretGuard
-from engine.shapes import Attempt, EntryKey, Schedule
+from engine.shapes import Attempt, EntryKey
 from engine.sql import call
 from tests.model.replay import History, Mutations, Rows, Script, Store
 

@@ -8,7 +8,8 @@ import pytest
 
 from engine.errors import ContextfulError, RateLimited
 from engine.execution.retry import Again, Stands, computed_delay, decide
-from engine.shapes import RETRYABLE, FailureTag, Schedule
+from engine.schedule import RETRYABLE, Schedule
+from engine.shapes import FailureTag
 from tests.scale import scale
 
 NARROWINGS = [*(frozenset({tag}) for tag in sorted(RETRYABLE)), RETRYABLE]

@@ -16,7 +16,8 @@ from engine.pipeline.declaration import Column, HttpSource, Paginate, Pipeline, 
 from engine.pipeline.manifest.hashing import hashed
 from engine.pipeline.runner import Outcome, Request, fire
 from engine.pipeline.source import Secrets
-from engine.shapes import Pull, Schedule
+from engine.schedule import Schedule
+from engine.shapes import Pull
 from tests.answering import Answering, listening
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ import pytest
 from engine.pipeline.declaration import Column, FileSource, Table
 from engine.pipeline.manifest.hashing import hashed
 from engine.rewind import rewind
-from engine.shapes import RunStatus, Schedule, WriteMode
+from engine.schedule import Schedule
+from engine.shapes import RunStatus, WriteMode
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,8 @@ import pytest
 
 from engine.errors import Transient
 from engine.pipeline.sources.sql import SqlRows
-from engine.shapes import RunStatus, Schedule
+from engine.schedule import Schedule
+from engine.shapes import RunStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

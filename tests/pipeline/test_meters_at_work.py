@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.meters import Quota, SqlMeter
-from engine.shapes import RunStatus, Schedule
+from engine.schedule import Schedule
+from engine.shapes import RunStatus
 from tests.pipeline.conftest import orders
 
 MINUTE = 60_000

@@ -17,7 +17,8 @@ from engine.errors import (
     StorageFailure,
     Transient,
 )
-from engine.shapes import FailureTag, RunStatus, Schedule
+from engine.schedule import Schedule
+from engine.shapes import FailureTag, RunStatus
 from tests.pipeline.conftest import orders
 from tests.stores import LEASE, Died
 

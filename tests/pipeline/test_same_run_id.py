@@ -8,8 +8,9 @@ import pytest
 
 from engine.errors import NOT_NOW, Canceled, ExecutionLive
 from engine.fires import Fires, keyed_fire_id
+from engine.pins import Pins
 from engine.pipeline.table_run import TableRun
-from engine.shapes import FireState, Pins, RunStatus
+from engine.shapes import FireState, RunStatus
 from tests.pipeline.conftest import orders
 from tests.stores import LEASE, PROJECT
 

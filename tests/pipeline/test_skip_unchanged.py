@@ -10,7 +10,8 @@ import pytest
 from engine.corpus.marker import Event
 from engine.pipeline.declaration import FileSource, HttpSource, Table
 from engine.pipeline.manifest.hashing import hashed
-from engine.shapes import Pull, RunStatus, Schedule, WriteMode
+from engine.schedule import Schedule
+from engine.shapes import Pull, RunStatus, WriteMode
 from tests.pipeline.conftest import orders
 
 if TYPE_CHECKING:

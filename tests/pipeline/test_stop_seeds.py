@@ -17,7 +17,8 @@ import pytest
 
 from engine.errors import Canceled, CancelTargetNotInFlight, Transient
 from engine.execution.cancellation import Cancellation
-from engine.shapes import FireState, RunStatus, Schedule
+from engine.schedule import Schedule
+from engine.shapes import FireState, RunStatus
 from engine.sql import call
 from engine.stop import stop
 from tests.pipeline.conftest import Feed, Shop, orders

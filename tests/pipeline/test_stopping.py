@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from engine.errors import CancelTargetNotInFlight, RateLimited, Transient
-from engine.shapes import RunStatus, Schedule
+from engine.schedule import Schedule
+from engine.shapes import RunStatus
 from engine.sql import call
 from engine.stop import stop
 from tests.pipeline.conftest import orders

@@ -10,7 +10,8 @@ from engine.errors import NOT_NOW, AuthExpired, ConnectorBoundHit, ExecutionPinM
 from engine.execution.steps import LONGEST_SLEEP_MS
 from engine.fires import Fires
 from engine.pipeline.waits import waiting
-from engine.shapes import FireState, Pull, RunStatus, Schedule
+from engine.schedule import Schedule
+from engine.shapes import FireState, Pull, RunStatus
 from tests.pipeline.conftest import orders
 from tests.stores import LEASE
 

@@ -9,7 +9,8 @@ import pytest
 
 from engine.errors import RateLimited
 from engine.pipeline.checkpoints import Limits
-from engine.shapes import RunStatus, Schedule
+from engine.schedule import Schedule
+from engine.shapes import RunStatus
 from tests.pipeline.conftest import day, orders
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from engine.pipeline.manifest.hashing import hashed
 from engine.pipeline.runner import Outcome, Request, fire
 from engine.pipeline.source import Secrets
 from engine.pipeline.waits import waiting
-from engine.shapes import RunStatus, Schedule
+from engine.schedule import Schedule
+from engine.shapes import RunStatus
 from engine.stop import stop
 from tests.pipeline.conftest import Silent
 from tests.simulation import vendor as vendors

@@ -19,7 +19,8 @@ from engine.pipeline.manifest.hashing import hashed
 from engine.pipeline.runner import Request, fire
 from engine.pipeline.source import Secrets
 from engine.pipeline.waits import waiting
-from engine.shapes import FireState, RunStatus, Schedule
+from engine.schedule import Schedule
+from engine.shapes import FireState, RunStatus
 from tests.answering import Answering, listening
 from tests.clocks import START, SettableClock
 from tests.pipeline.conftest import Silent

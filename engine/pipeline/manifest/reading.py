@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from engine.errors import ManifestInvalid, RunRetryTagUnretryable
 from engine.pipeline.manifest.problems import key_path, leaves
-from engine.shapes import RETRYABLE
+from engine.schedule import RETRYABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

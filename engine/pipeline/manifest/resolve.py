@@ -22,7 +22,8 @@ from engine.pipeline.declaration import (
 from engine.pipeline.manifest.hashing import export_hash, hashed
 from engine.pipeline.manifest.merge import merged
 from engine.pipeline.manifest.placeholders import names_in
-from engine.shapes import Schedule, WriteMode
+from engine.schedule import Schedule
+from engine.shapes import WriteMode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -112,7 +112,7 @@ def document(
     try:
         return decoder.decode(content.removeprefix(_BOM))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        begins, why = sample(quote(content)), _lone_surrogate(content, error) or str(error)
+        begins, why = sample(quote(content)), unreadable(content, error)
         found = f"{content_type or 'no content type'}, {len(content)} bytes beginning {begins!r} ({why})"
         raise SourceShape(place=place, path=BODY, found=found, expected="JSON in UTF-8") from error
 
@@ -148,6 +148,20 @@ def dig(body: Any, path: str, *, place: str) -> Any:
             return MISSING
 
 
+def unreadable(content: bytes, error: Exception) -> str:
+    """Why the decoder, which raised `error`, could not read `content`.
+
+    It stops at the first escape of half a character and may call that truncation, even where much follows it.
+    """
+    if not any(word in str(error) for word in ("surrogate", "truncated")):
+        return str(error)
+    for escape in _ESCAPES.finditer(content):
+        half, rest = escape["half"], content[escape.end() :][:6]
+        if half and not (len(rest) < 6 and (not rest or rest.startswith(b"\\"))):
+            return f"{half.decode()} at byte {escape.start()} is half of a surrogate pair without its other half"
+    return str(error)
+
+
 def kind(value: Any) -> str:
     """A JSON value in words, shortened: what an error says stood there."""
     if value is None or isinstance(value, bool):
@@ -157,20 +171,6 @@ def kind(value: Any) -> str:
     if isinstance(value, dict):
         return f"an object with the keys {sample(', '.join(map(str, value)))}" if value else "an empty object"
     return f"the {'text' if isinstance(value, str) else 'number'} {sample(repr(value))}"
-
-
-def _lone_surrogate(content: bytes, error: Exception) -> str | None:
-    """The escape of half a character that made `content` unreadable; None where something else did.
-
-    The decoder stops at the first such escape and may call it truncation, even where much follows it.
-    """
-    if not any(word in str(error) for word in ("surrogate", "truncated")):
-        return None
-    for escape in _ESCAPES.finditer(content):
-        half, rest = escape["half"], content[escape.end() :][:6]
-        if half and not (len(rest) < 6 and (not rest or rest.startswith(b"\\"))):
-            return f"{half.decode()} at byte {escape.start()} is half of a surrogate pair without its other half"
-    return None
 
 
 def _worth_another_try(status: int) -> bool:

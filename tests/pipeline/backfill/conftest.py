@@ -11,7 +11,8 @@ from engine.pipeline.backfill import Backfill, Backfilled, Chunked
 from engine.pipeline.declaration import Pipeline
 from engine.pipeline.plans import Plans, plan_of
 from engine.pipeline.source import Secrets
-from engine.shapes import Pull, Schedule
+from engine.schedule import Schedule
+from engine.shapes import Pull
 from tests.pipeline.conftest import Silent, day
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ import pytest
 
 from engine import stop as stops
 from engine.errors import Permanent, RateLimited
-from engine.shapes import FireState, RunStatus, Schedule
+from engine.schedule import Schedule
+from engine.shapes import FireState, RunStatus
 from engine.stops import StopScope
 from tests.pipeline.conftest import day
 

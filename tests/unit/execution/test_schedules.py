@@ -9,7 +9,8 @@ import pytest
 import engine
 from engine.errors import ManifestInvalid, RunRetryTagUnretryable, ScheduleUnusable
 from engine.pipeline.manifest import load
-from engine.shapes import RETRYABLE, FailureTag
+from engine.schedule import RETRYABLE
+from engine.shapes import FailureTag
 from tests.unit.manifest.mistakes import IN_SOURCE, source
 
 if TYPE_CHECKING:

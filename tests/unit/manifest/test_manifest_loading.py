@@ -10,7 +10,8 @@ import pytest
 
 from engine.pipeline.declaration import Column, FileSource, HttpSource, Manifest, Paginate, PythonSource
 from engine.pipeline.manifest import load
-from engine.shapes import FailureTag, Schedule, WriteMode
+from engine.schedule import Schedule
+from engine.shapes import FailureTag, WriteMode
 
 SURFACE = """
 [project]

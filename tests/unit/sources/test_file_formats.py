@@ -65,6 +65,9 @@ def test_json_lines_skip_blanks_and_keep_every_integer(folder: Folder) -> None:
         (b'{"id": "\xe9"}', "the byte 0xe9 at 9"),
         (b'{"id": 1} {"id": 2}', "trailing"),
         (b'{"id": NaN}', "NaN"),
+        (b'{"id": "\\ud800", "name": "a"}', r"\ud800 at byte 8 is half of a surrogate pair"),
+        (b'{"id": "\\ud800"}', r"\ud800 at byte 8 is half of a surrogate pair"),
+        (b'{"id": "\\ud83d', "truncated"),
     ],
 )
 def test_a_line_that_is_no_object_names_file_and_line(folder: Folder, line: bytes, found: str) -> None:

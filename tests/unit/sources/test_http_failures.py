@@ -203,6 +203,23 @@ def test_a_body_that_does_not_decompress_is_transient(site: Site, reader: Reader
         reader.rows()
 
 
+@pytest.mark.clause("run.retry.failure-taxonomy")
+@pytest.mark.parametrize("left", [1, 12, 30, -9, -1])
+def test_a_compressed_body_that_ends_early_in_its_announced_length_is_transient(
+    site: Site, reader: Reader, left: int
+) -> None:
+    site.lay("/rows", raw=gzip.compress(b'[{"name": "%b"}]' % b"naive" * 9)[:left], content_encoding="gzip")
+
+    with pytest.raises(Transient, match="broke off: its gzip data ends before its end"):
+        reader.rows()
+
+
+def test_no_body_is_no_compressed_one_cut_off(site: Site, reader: Reader) -> None:
+    site.lay("/rows", status=204, raw=b"", content_encoding="gzip")
+
+    assert reader.rows() == []
+
+
 @pytest.mark.clause("run.retry.bound-hit-is-transient")
 def test_an_answer_past_the_bound_names_it(site: Site, reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     assert fetching.LARGEST_ANSWER == 256 * 1024 * 1024
