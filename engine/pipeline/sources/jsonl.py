@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from engine.pipeline.sources.answers import decoder, kind
+from engine.pipeline.sources.answers import decoder, kind, unreadable
 from engine.pipeline.sources.lines import BATCH_BYTES, BATCH_ROWS, Batch, File, Reading, broken, lines, reading
 from engine.pipeline.sources.placeholders import sample
 
@@ -38,7 +38,8 @@ def _object(text: str, file: File, number: int, *, json: msgspec.json.Decoder[An
     try:
         value = json.decode(text)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise broken(file, number, found=f"{sample(text)!r} ({error})", expected="a JSON object") from error
+        found = f"{sample(text)!r} ({unreadable(text.rstrip().encode(), error)})"
+        raise broken(file, number, found=found, expected="a JSON object") from error
     if not isinstance(value, dict):
         raise broken(file, number, found=kind(value), expected="a JSON object")
     return value

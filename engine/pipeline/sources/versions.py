@@ -17,6 +17,6 @@ MODULES: Final = {
 }
 """The modules of this package whose text each connector's hash stands for."""
 
-HTTP: Final = Connector(id="http", version="1", hash="5ce41eda4624a23637729e910befbe53af7b74670da0bb701f10fd3810b85c5b")
+HTTP: Final = Connector(id="http", version="1", hash="2900f60ff1009ff8d1505eb2db0faa1d2158152b649e2ed43c2dfe4e9d58ca91")
 SQL: Final = Connector(id="sql", version="1", hash="a45cde62c8c6cba27c52ab902ca1d90b9c0a121b4ffb4f3e92a107bf511ef287")
-FILE: Final = Connector(id="file", version="1", hash="7394c75e8053da11732dd7a17ac0e84e38063fcefdcf033fd6bf2a8c1a2e3f64")
+FILE: Final = Connector(id="file", version="1", hash="e21a3195a01e98b0da495c50a18a6ddff3078f97d1b79b817866ba5a64daf3b2")
