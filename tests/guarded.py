@@ -51,6 +51,16 @@ def desk(store: Store) -> Desk:
     return Desk(profile.database, profile.admission)
 
 
+def opened(store: Store, *, window: int | None, refusals: tuple[int, ...] = ()) -> Execution:
+    """An execution whose destination has this window and says by these statuses that it did nothing."""
+    return store.open(engine=engine_for(store, window=window, refusals=refusals))
+
+
+def doubts(store: Store, execution: Execution) -> list[int]:
+    """How many admissions of each of its entries have no answer yet."""
+    return [entry.doubts for entry in store.entries(execution.execution_id)]
+
+
 def standing(store: Store) -> list[Standing]:
     return Guards(store.here.profile.database).all()
 

@@ -12,40 +12,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-)
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from engine.errors import (
-    ContextfulError,
-    EffectOverdue,
-    ExecutionGuardEvidenceMismatch,
-    ExecutionGuardHeld,
-    ExecutionLive,
-    ExecutionSuperseded,
-    ExecutionTransferBlocked,
-    StepFailed,
-)
-from engine.guards.guard import Guard, Standing
+from engine.errors import ContextfulError, ExecutionGuardEvidenceMismatch, ExecutionGuardHeld, StepFailed
+from engine.guards.guard import Guard
 from engine.guards.rules import Window
 from tests.clocks import SettableClock
 from tests.guarded import desk, receipt, recorded_bytes, replayable, standing
-from tests.guarded_world import STARTS, STUCK, TIMES, How, Life, Met, Out, World, truths, unstick
+from tests.guarded_walk import Walk
+from tests.guarded_world import STARTS, TIMES, How, Life, Met, World, truths
 from tests.stores import LEASE, Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-
 SCOPES = ("first", "second")
 ENGINES = 3
 
 
-class Machine(RuleBasedStateMachine):
+class Machine(Walk):
     """One store, up to three engines at a time."""
 
     new_store: Callable[[SettableClock], Store]
@@ -57,15 +42,11 @@ class Machine(RuleBasedStateMachine):
         self.store = type(self).new_store(self.clock)
         self.world = World(self.clock.now, window)
         self.lives = [Life(self.store, self.world)]
-        self.buried: list[Life] = []
-        self.seen: dict[str, Guard] = {}
-        self.returned: set[str] = set()
-        self.replayed: set[str] = set()
+        self.buried = []
+        self.seen = {}
+        self.returned = set()
+        self.replayed = set()
         self._meet(met, SCOPES[0])
-
-    @property
-    def alive(self) -> list[Life]:
-        return [life for life in self.lives if not life.dead]
 
     # What engines do.
 
@@ -210,100 +191,3 @@ class Machine(RuleBasedStateMachine):
             assert standing(self.store) == []
         finally:
             self.store.close()
-
-    # Words.
-
-    def _standing(self) -> list[Standing]:
-        """What stands, in an order that a replayed example finds again: random tokens break the ties of instants."""
-        return sorted(standing(self.store), key=lambda each: each.guard.scope)
-
-    def _idle(self) -> list[tuple[Life, str]]:
-        return [(life, scope) for life in self.alive for scope in life.open if scope not in life.out]
-
-    def _out(self) -> list[tuple[Life, str]]:
-        return [(life, scope) for life in self.alive for scope in life.out]
-
-    def _open(self, life: Life, scope: str) -> bool:
-        before = {each.guard.token: each for each in standing(self.store)}
-        try:
-            life.open[scope] = self.store.open(scope, engine=life.engine)
-        except (ExecutionLive, ExecutionTransferBlocked):
-            assert {each.guard.token for each in standing(self.store)} == before.keys()
-            return False
-        gone = before.keys() - {each.guard.token for each in standing(self.store)}
-        assert all(before[token].ways.replay for token in gone)
-        self.replayed |= gone
-        return True
-
-    def _meet(self, met: Met, scope: str) -> None:
-        """Bring about what the walk begins with, as far as the window lets it."""
-        if met is Met.NOTHING:
-            return
-        (life,) = self.lives
-        self._open(life, scope)
-        life.send(scope)
-        self._go_on(life, scope, How.LOST_AFTER)
-        if met in {Met.AGAIN, Met.LATE} and self._open(life, scope):
-            life.send(scope)
-        if met in {Met.FORGOTTEN, Met.LATE}:
-            self.clock.advance(self.world.window or 0)
-            life.renew()
-
-    def _go_on(self, life: Life, scope: str, how: How) -> None:
-        out = life.out.pop(scope)
-        tokens = [each.guard.token for each in standing(self.store) if each.guard.attempt == out.execution.run_id]
-        out.go_on(how)
-        if out.died:
-            life.die()
-            return
-        self.returned.update(tokens)
-        self._after(life, scope, out)
-
-    def _after(self, life: Life, scope: str, out: Out) -> None:
-        """What a program does when its step has ended: it goes on, or leaves its block by what was raised."""
-        assert not isinstance(out.raised, AssertionError), out.raised
-        if out.raised is not None:
-            assert isinstance(out.raised, ContextfulError), repr(out.raised)
-            self._close(life, scope, out.raised)
-
-    def _close(self, life: Life, scope: str, failure: ContextfulError | None) -> None:
-        execution = life.open.pop(scope)
-        try:
-            execution.close(failure=failure)
-        except ExecutionSuperseded:
-            # Its lease had lapsed: it was closed as an orphan, or another attempt has its owner.
-            owner = self.store.owner(scope)
-            assert owner is None or owner.attempt != execution.run_id
-        except ExecutionTransferBlocked:
-            assert standing(self.store)
-
-    def _bury(self, life: Life) -> None:
-        self.lives.remove(life)
-        self.buried.append(life)  # kept: nothing finalizes what a dead process had open
-
-    def _reconcile(self, found: Standing, evidence: str, value: bytes | None) -> None:
-        desk(self.store).reconcile(found.guard.token, evidence=evidence, operator="ops", value=value)
-
-    def _ends(self, scope: str) -> None:
-        """Bring the step of `scope` to a recorded value, by whatever is asked for on the way."""
-        for _ in range(6):
-            life = Life(self.store, self.world)
-            if not self._open(life, scope):
-                for found in standing(self.store):
-                    self._reconcile(found, *truths(self.world, found)[0])
-                continue
-            out = life.send(scope)
-            if not out.ended:
-                out.go_on(How.RETURNS)
-            if out.raised is None:
-                life.open[scope].close()
-                return
-            assert isinstance(out.raised, (*STUCK, StepFailed)), repr(out.raised)
-            life.open[scope].close(failure=out.raised)
-            if isinstance(out.raised, StepFailed):
-                # Too late in the window to send: its end is waited for, as a schedule would.
-                assert isinstance(out.raised.failure, EffectOverdue), repr(out.raised)
-                self.clock.advance(LEASE)
-            else:
-                unstick(self.store, out.raised)
-        raise AssertionError(f"{scope} finds no end")

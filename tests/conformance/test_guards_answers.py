@@ -20,7 +20,7 @@ from engine.errors import (
 from engine.schedule import Schedule
 from engine.shapes import RunStatus
 from tests.destinations import DOWN, HALF, HANG_UP, STALL, Vendor
-from tests.guarded import HOUR, ONCE, TWICE, engine_for, guards
+from tests.guarded import HOUR, ONCE, TWICE, doubts, guards, opened
 from tests.local_edge import free_ports
 from tests.stores import Effect, Store, failing
 
@@ -43,10 +43,6 @@ def destination(clock: SettableClock) -> Iterator[Vendor]:
         yield serving
 
 
-def opened(store: Store, *, window: int | None, refusals: tuple[int, ...] = ()) -> Execution:
-    return store.open(engine=engine_for(store, window=window, refusals=refusals))
-
-
 def sends(execution: Execution, destination: Vendor, *, schedule: Schedule = ONCE) -> ContextfulError | None:
     """What a step that calls the destination comes to: what it raised, None for a value."""
     try:
@@ -54,10 +50,6 @@ def sends(execution: Execution, destination: Vendor, *, schedule: Schedule = ONC
     except (StepFailed, ExecutionTransferBlocked, EffectUnsettled) as raised:
         return raised
     return None
-
-
-def doubts(store: Store, execution: Execution) -> list[int]:
-    return [entry.doubts for entry in store.entries(execution.execution_id)]
 
 
 @pytest.mark.clause("run.callback-guard.release")
@@ -233,20 +225,6 @@ def test_what_a_callback_sends_after_a_step_inside_it_goes_out_under_its_own_key
     assert destination.received == [sent.key.idempotency_key]
 
 
-@pytest.mark.parametrize("window", [None, HOUR])
-@pytest.mark.parametrize("raised", [Permanent("no"), RateLimited("slow"), AuthExpired("key")])
-def test_an_effect_with_means_of_its_own_says_itself_that_it_was_refused(
-    store: Store, raised: Exception, window: int | None
-) -> None:
-    execution = opened(store, window=window)
-
-    with pytest.raises(StepFailed):
-        execution.step("send", Effect(failing(raised)), schedule=ONCE, destination="vendor")
-
-    assert guards(store) == []
-    assert doubts(store, execution) == [0]
-
-
 @pytest.mark.parametrize("raised", [Permanent("no"), RateLimited("slow"), AuthExpired("key")])
 def test_what_it_says_of_its_own_means_answers_no_request_of_the_client(
     store: Store, destination: Vendor, raised: Exception
@@ -275,34 +253,3 @@ def test_whatever_else_it_raises_is_no_answer(store: Store, raised: Exception) -
 
     assert len(guards(store)) == 1
     assert doubts(store, execution) == [1]
-
-
-@pytest.mark.parametrize("window", [None, HOUR])
-def test_an_effect_that_asked_for_the_client_and_sent_nothing_was_not_sent(store: Store, window: int | None) -> None:
-    execution = opened(store, window=window)
-
-    def effect(call: Call) -> None:
-        call.http.build_request("POST", "http://vendor.test")
-        raise Transient("it thought better of it")
-
-    with pytest.raises(StepFailed):
-        execution.step("send", effect, schedule=ONCE, destination="vendor")
-
-    (entry,) = store.entries(execution.execution_id)
-    assert guards(store) == []
-    assert (entry.doubts, entry.admitted_at) == (0, None)
-
-
-@pytest.mark.clause("run.callback-guard.release")
-def test_an_interrupt_before_anything_was_sent_leaves_nothing_behind(store: Store) -> None:
-    execution = opened(store, window=None)
-
-    def effect(call: Call) -> None:
-        assert call.http is not None
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt), execution:
-        execution.step("send", effect, destination="vendor")
-
-    assert guards(store) == []
-    assert store.owner() is None
