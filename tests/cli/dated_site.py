@@ -9,24 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
 from tests.answering import Answering, listening
+from tests.cli.manifests import ORDERS_OVER_HTTP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.cli.conftest import Shell
 
-MANIFEST: Final = """\
-[project]
-name = "shop"
-site_id = "laptop"
-
-[[pipeline]]
-id = "orders"
-
-[pipeline.source]
-kind = "http"
-url = "{url}/orders"
-records = "items"
+MANIFEST: Final = (
+    ORDERS_OVER_HTTP
+    + """\
 paginate = {{ by = "page", param = "page" }}
 retry = {{ attempts = 1 }}
 
@@ -36,6 +28,7 @@ incremental = "at"
 since_param = "since"
 until_param = "until"
 """
+)
 
 FIVE_DAYS: Final = ("pipeline", "backfill", "orders", "--from", "2026-01-01", "--to", "2026-01-06", "--every", "1d")
 SPELLED: Final = [f"2026-01-{n:02}" for n in range(1, 7)]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tests.answering import Answering, listening
+from tests.cli.manifests import ORDERS_OVER_HTTP
 
 if TYPE_CHECKING:
     import subprocess
@@ -21,23 +22,15 @@ if TYPE_CHECKING:
 
 PAGES: Final = 12
 
-KEYLESS: Final = """\
-[project]
-name = "shop"
-site_id = "laptop"
-
-[[pipeline]]
-id = "orders"
-
-[pipeline.source]
-kind = "http"
-url = "{url}/orders"
-records = "items"
+KEYLESS: Final = (
+    ORDERS_OVER_HTTP
+    + """\
 paginate = {{ by = "next-url", field = "next" }}
 
 [[pipeline.table]]
 name = "orders"
 """
+)
 
 
 class Pages(Answering):

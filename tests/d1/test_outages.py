@@ -47,23 +47,12 @@ def test_a_record_that_was_not_applied_is_raised_and_the_step_can_be_asked_for_a
     assert effect.keys == effect.keys[:1] * 2
 
 
-def test_a_record_that_was_applied_unheard_is_found_when_the_step_is_asked_for_again(
-    execution: Execution, lossy: Lossy
+@pytest.mark.parametrize("statement", ["claim_entry", "record_entry"])
+def test_what_was_applied_unheard_is_gone_on_with_when_the_step_is_asked_for_again(
+    execution: Execution, lossy: Lossy, statement: str
 ) -> None:
     effect = Effect("paid")
-    lossy.lose("record_entry", dead_after=True)
-
-    with pytest.raises(StorageBindingUnavailable):
-        execution.step("pay", effect)
-    lossy.reads_too = False
-
-    assert execution.step("pay", effect) == "paid"
-    assert effect.calls == 1
-
-
-def test_a_claim_that_was_applied_unheard_is_gone_on_with(execution: Execution, lossy: Lossy) -> None:
-    effect = Effect("paid")
-    lossy.lose("claim_entry", dead_after=True)
+    lossy.lose(statement, dead_after=True)
 
     with pytest.raises(StorageBindingUnavailable):
         execution.step("pay", effect)

@@ -31,6 +31,18 @@ def break_customers(shop: Shop, failure: Exception) -> None:
     shop.module.feeds["other"] = failing
 
 
+def dies_firing(shop: Shop, *, key: str) -> None:
+    """A process lands one of two pages under `key` and is killed; its lease is over."""
+    shop.feed.serves(orders(1), orders(2))
+    shop.feed.failures = {1: Died()}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Fires, "end", lambda *_, **__: None)  # a process that is killed ends nothing
+        with pytest.raises(Died):
+            shop.fire(shop.table(), idempotency_key=key)
+    shop.store.here.keeper.stop()
+    shop.store.clock.advance(LEASE + 1)
+
+
 def test_tables_run_in_their_order_and_one_that_fails_stops_no_other(shop: Shop) -> None:
     customers, orders_table = two(shop)
     break_customers(shop, AuthExpired("the key has run out"))
@@ -154,14 +166,7 @@ def test_another_key_is_another_fire(shop: Shop) -> None:
 
 
 def test_an_interrupted_fire_is_resumed_by_its_key(shop: Shop) -> None:
-    shop.feed.serves(orders(1), orders(2))
-    shop.feed.failures = {1: Died()}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Fires, "end", lambda *_, **__: None)  # a process that is killed ends nothing
-        with pytest.raises(Died):
-            shop.fire(shop.table(), idempotency_key="k")
-    shop.store.here.keeper.stop()
-    shop.store.clock.advance(LEASE + 1)
+    dies_firing(shop, key="k")
 
     resumed = shop.fire(shop.table(), idempotency_key="k", engine=shop.store.engine())
 
@@ -171,14 +176,7 @@ def test_an_interrupted_fire_is_resumed_by_its_key(shop: Shop) -> None:
 
 
 def test_a_dead_fire_is_failed_and_the_next_adopts_what_its_table_left_pending(shop: Shop) -> None:
-    shop.feed.serves(orders(1), orders(2))
-    shop.feed.failures = {1: Died()}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Fires, "end", lambda *_, **__: None)  # a process that is killed ends nothing
-        with pytest.raises(Died):
-            shop.fire(shop.table(), idempotency_key="dead")
-    shop.store.here.keeper.stop()
-    shop.store.clock.advance(LEASE + 1)
+    dies_firing(shop, key="dead")
 
     outcome = shop.fire(shop.table(), engine=shop.store.engine())
 
