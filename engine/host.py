@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from engine.archive import Archive
+from engine.blob_pass import BlobPass
 from engine.clock import Chance, Clock, SystemClock
 from engine.errors import EngineClosed, StorageFailure
 from engine.execution.callbacks import Callbacks
@@ -105,6 +106,8 @@ class Engine:
         self._closed = False
         self.archive.repair()
         self.reap()
+        self._blobs = BlobPass(profile.database, profile.journal, self.clock)
+        self._blobs.make_if_due()
 
     @overload
     def open(
@@ -239,6 +242,7 @@ class Engine:
             raise EngineClosed
 
     def _opened(self, scope: str, pins: Pins, *, run: RunRow) -> Opened:
+        self._blobs.make_if_due()
         self.leases.register()
         run = replace(run, trace_id=self.spans.begin(run))
         try:

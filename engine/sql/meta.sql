@@ -25,3 +25,13 @@ SELECT name, value FROM meta;
 
 -- name: forget_meta, durable
 DELETE FROM meta WHERE name = :name;
+
+-- name: sweep_wait
+-- How long until the next pass over the blobs is due. A note from ahead of the clock, which was set back since, counts
+-- for nothing.
+SELECT COALESCE(MAX(CAST(value AS INTEGER)) + :every_ms - :now, 0) AS wait_ms
+  FROM meta WHERE name = 'swept_at' AND CAST(value AS INTEGER) <= :now;
+
+-- name: note_sweep
+INSERT INTO meta (name, value) VALUES ('swept_at', CAST(:now AS TEXT))
+ON CONFLICT (name) DO UPDATE SET value = excluded.value;
