@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine.corpus import layout
 from engine.corpus.marker import Marker
+from engine.corpus.timeline import listed
 from engine.errors import BlobMissing, ContextfulError, StorageFailure
 from engine.owners import Owners
 from engine.storage import is_empty, preflight
@@ -35,7 +36,7 @@ def check(profile: Profile, *, project: str, chance: Chance) -> Findings:
     found = Findings()
     if _state(profile, project, found):
         _blobs(profile, chance, found)
-    for table, names in _markers(profile).items():
+    for table, names in listed(profile.objects.list("")).items():
         found.tables += 1
         _commits(profile, table, names, found)
     return found
@@ -62,16 +63,6 @@ def _blobs(profile: Profile, chance: Chance, found: Findings) -> None:
                 profile.journal.value(entry)
             except BlobMissing as missing:
                 found.problems.append(f"execution {owner.execution_id}, step {entry.key.step}: {missing}")
-
-
-def _markers(profile: Profile) -> dict[str, list[str]]:
-    """The markers of every table, in order."""
-    markers: dict[str, list[str]] = {}
-    for name in profile.objects.list(""):
-        table = layout.table_of(name)
-        if layout.usable(table) and name.startswith(layout.commits(table)):
-            markers.setdefault(table, []).append(name)
-    return markers
 
 
 def _commits(profile: Profile, table: str, names: list[str], found: Findings) -> None:

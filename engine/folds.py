@@ -15,6 +15,8 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
+from engine.corpus.fetch import contents
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -80,7 +82,7 @@ class Folds:
         while missing:
             apart, folds = self._listed()
             names = [name for level in folds.values() for name in level if name not in folded]
-            found = {name: self._objects.get(name) for name in (*names, *(n for n in apart if n not in single))}
+            found = contents(self._objects, [*names, *(name for name in apart if name not in single)])
             missing = None in found.values()
             for name, content in found.items():
                 if content is not None and name in names:

@@ -88,9 +88,9 @@ class PairedObjects:
         with self._usable.turn(prefix):
             yield
 
-    def local(self, name: str) -> Path:
+    def local(self, name: str, *, sha256: str | None = None) -> Path:
         """A local file that holds the content."""
-        return self._usable.local(name)
+        return self._usable.local(name, sha256=sha256)
 
     @property
     def _usable(self) -> Objects:

@@ -182,8 +182,11 @@ class Objects(Protocol):
     def turn(self, prefix: str) -> AbstractContextManager[None]:
         """Hold others off `prefix` for a block where that is cheap, and only for a while: a courtesy, never a guard."""
 
-    def local(self, name: str) -> Path:
-        """A local file that holds the object's content, for readers that want a path."""
+    def local(self, name: str, *, sha256: str | None = None) -> Path:
+        """A local file that holds the object's content, for readers that want a path.
+
+        Whoever knows the content's SHA-256 (hex) gives it: a copy of it that is here already is then taken unasked.
+        """
 
 
 class Admission(Protocol):

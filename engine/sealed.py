@@ -162,11 +162,13 @@ class SealedObjects:
         with self._objects.turn(prefix):
             yield
 
-    def local(self, name: str) -> Path:
+    def local(self, name: str, *, sha256: str | None = None) -> Path:
         """A file of this machine, for its owner alone, that holds the opened content as it stands now."""
         from engine.copies import Copies  # noqa: PLC0415 - only who reads by path needs it
 
         copies = Copies(self._opened)
+        if sha256 and (copy := copies.find(name, sha256)):
+            return copy
         content = self.get(name)
         if content is None:
             return copies.absent(name)

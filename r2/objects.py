@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -109,13 +110,14 @@ class BucketObjects:
         """No turn is cheap here: creation alone decides."""
         yield
 
-    def local(self, name: str) -> Path:
-        """A local copy of `name` as it stands now; where nothing stands, a path at which nothing is."""
-        key = names.corpus(name)
-        facts = self._keys.head(key)
-        if facts is None:
-            return self._copies.absent(name)
-        if copy := self._copies.find(name, facts.etag):
+    def local(self, name: str, *, sha256: str | None = None) -> Path:
+        """A local copy of `name` as it stands now; where nothing stands, a path at which nothing is.
+
+        A copy is filed under the digest of what it holds, never of what was asked for: one that is found is whole.
+        """
+        if sha256 and (copy := self._copies.find(name, sha256)):
             return copy
-        held = self._keys.get(key)
-        return self._copies.keep(name, held.etag, held.content) if held else self._copies.absent(name)
+        content = self.get(name)
+        if content is None:
+            return self._copies.absent(name)
+        return self._copies.keep(name, hashlib.sha256(content).hexdigest(), content)

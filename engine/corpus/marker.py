@@ -151,14 +151,20 @@ def tail(objects: Objects, table: str, *, hint: int = 0) -> Marker | None:
     return tail(objects, table) if hint > HEAD else None
 
 
-def require_whole(objects: Objects, table: str) -> None:
-    """Raise `CommitMissing` where a marker of `table` is gone and a later one stands.
+def require_whole(objects: Objects, table: str) -> list[str]:
+    """The names of the markers of `table`, oldest first. Raise `CommitMissing` as `without_gap` does."""
+    return without_gap(table, list(objects.list(layout.commits(table))))
 
-    What is probed for stops at the gap: the rows behind it would be published, or left out, without a word.
+
+def without_gap(table: str, names: list[str]) -> list[str]:
+    """`names`, the markers of `table` as listed. Raise `CommitMissing` where one is gone and a later one stands.
+
+    Whoever stopped at the gap would publish the rows behind it, or leave them out, without a word.
     """
-    for seq, name in enumerate(objects.list(layout.commits(table)), start=HEAD):
+    for seq, name in enumerate(names, start=HEAD):
         if name != layout.marker(table, seq):
             raise CommitMissing(table=table, missing=layout.marker(table, seq), later=name)
+    return names
 
 
 def _wrong(cause: ValueError | KeyError | TypeError) -> str:

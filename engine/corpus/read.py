@@ -14,10 +14,12 @@ import duckdb
 from engine.corpus import layout, reserved
 from engine.corpus.fetch import fetched
 from engine.corpus.statement import admitted, damage, refusal, unknown
+from engine.corpus.timeline import listed
 from engine.corpus.values import plain
 from engine.corpus.views import Snapshot, literals, snapshot, view
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from engine.corpus.marker import Marker
@@ -76,13 +78,14 @@ class ReadFace:
         with _session() as connection:
             asked = admitted(statement, connection=connection)
             snapshots = self._snapshots(asked, as_of=as_of)
+            files = fetched(self._objects, [part for shot in snapshots for part in shot.parts])
             try:
                 if any(map(reserved.named, (*asked.tables, *asked.shadowed))):
                     reserved.tabled(connection, self._objects, as_of=as_of)
-                self._shut(connection, snapshots)
+                _shut(connection, snapshots, files)
                 return _answer(connection, asked, snapshots, limit)
             except duckdb.Error as cause:
-                if damaged := damage(cause, missing=self._missing(snapshots)):
+                if damaged := damage(cause, missing=[part for part, file in files.items() if not file.exists()]):
                     raise damaged from cause
                 own = reserved.COLUMNS if any(map(reserved.named, asked.tables)) else ()
                 columns = dict.fromkeys((*own, *(name for shot in snapshots for name, _ in shot.columns)))
@@ -90,18 +93,16 @@ class ReadFace:
 
     def describe(self, *, as_of: int | None = None) -> list[TableInfo]:
         """Every table with a commit by then, in order of their names."""
-        found = (snapshot(self._objects, table, as_of=as_of) for table in self.tables())
-        return [_info(shot, shot.newest) for shot in found if shot and shot.newest]
+        return [_info(shot, shot.newest) for shot in self._all(as_of) if shot.newest]
 
     def tables(self) -> list[str]:
         """The names of the tables that have a commit."""
-        names = {layout.table_of(name) for name in self._objects.list("") if "/commits/" in name}
-        return sorted(filter(layout.usable, names))
+        return sorted(self._listed())
 
     def _snapshots(self, asked: Statement, *, as_of: int | None) -> list[Snapshot]:
         """The tables a statement names. Their spelling is tried first: to list the corpus costs more than to read."""
         if asked.lists_tables:
-            return [shot for table in self.tables() if (shot := snapshot(self._objects, table, as_of=as_of))]
+            return self._all(as_of)
         shots = [self._named(name, as_of) for name in asked.tables if not reserved.named(name)]
         behind = (snapshot(self._objects, name, as_of=as_of) for name in filter(layout.usable, asked.shadowed))
         return list({shot.table: shot for shot in (*shots, *behind) if shot}.values())
@@ -109,26 +110,30 @@ class ReadFace:
     def _named(self, name: str, as_of: int | None) -> Snapshot:
         if layout.usable(name) and (shot := snapshot(self._objects, name, as_of=as_of)):
             return shot
-        known = {table.lower(): table for table in self.tables()}
-        if name.lower() in known and (shot := snapshot(self._objects, known[name.lower()], as_of=as_of)):
-            return shot
-        raise unknown(name, known=known.values())
+        found = self._listed()
+        spelled = {table.lower(): table for table in found}.get(name.lower())
+        shot = snapshot(self._objects, spelled, as_of=as_of, listed=found[spelled]) if spelled else None
+        if shot is None:
+            raise unknown(name, known=found)
+        return shot
 
-    def _missing(self, snapshots: list[Snapshot]) -> list[str]:
-        """The parts that markers name and that are gone."""
-        return [part for part, file in self._files(snapshots).items() if not file.exists()]
+    def _all(self, as_of: int | None) -> list[Snapshot]:
+        """Every table, by name, from one listing."""
+        found = sorted(self._listed().items())
+        shots = (snapshot(self._objects, table, as_of=as_of, listed=names) for table, names in found)
+        return [shot for shot in shots if shot]
 
-    def _shut(self, connection: duckdb.DuckDBPyConnection, snapshots: list[Snapshot]) -> None:
-        """Make the views, then leave the session their parts and nothing to undo it with."""
-        files = self._files(snapshots)
-        for shot in snapshots:
-            connection.execute(view(shot, files=files))
-        connection.execute(f"SET allowed_paths = {literals([str(file) for file in files.values()])}")
-        connection.execute("SET enable_external_access = false")
-        connection.execute("SET lock_configuration = true")
+    def _listed(self) -> dict[str, list[str]]:
+        return listed(self._objects.list(""))
 
-    def _files(self, snapshots: list[Snapshot]) -> dict[str, Path]:
-        return fetched(self._objects, [part for shot in snapshots for part in shot.parts])
+
+def _shut(connection: duckdb.DuckDBPyConnection, snapshots: list[Snapshot], files: Mapping[str, Path]) -> None:
+    """Make the views, then leave the session their parts and nothing to undo it with."""
+    for shot in snapshots:
+        connection.execute(view(shot, files=files))
+    connection.execute(f"SET allowed_paths = {literals([str(file) for file in files.values()])}")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
 
 
 def _session() -> duckdb.DuckDBPyConnection:

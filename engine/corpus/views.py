@@ -7,16 +7,19 @@ Every part holds exactly the columns of its own marker's schema. Each is cast to
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
-from engine.corpus.marker import Marker, history, require_whole
+from engine.corpus import layout
+from engine.corpus.marker import require_whole, without_gap
+from engine.corpus.timeline import Gone, Timeline
 from engine.corpus.types import decimal_digits
+from engine.errors import StorageUnusable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from engine.corpus.marker import Marker, Part
     from engine.corpus.schema import Column, Schema
     from engine.ports import Objects
 
@@ -29,30 +32,37 @@ INJECTED: Final = (
     ("_ingested_at", _INSTANT), ("_run_id", "VARCHAR"), ("_site_id", "VARCHAR"), ("_commit_seq", "BIGINT"),
     ("_row_seq", "BIGINT"),
 )  # fmt: skip
+LOOKS: Final = 3
+"""How often a table that is dropped while it is looked at is looked at anew."""
+
 _LATEST: Final = "ORDER BY _ingested_at DESC, _commit_seq DESC, _row_seq DESC"
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A table at an instant: the newest marker by then, and those whose rows it leaves visible.
+    """A table at an instant: its commits by then whose rows are visible, and the one, `shape`, that tells its columns.
 
-    A table whose first commit came later has no `newest`; `first` still tells its columns.
+    That is the newest by then; of a table whose first commit came later it is the first, and no rows are visible.
     """
 
     table: str
-    first: Marker
-    newest: Marker | None
+    shape: Marker
     visible: tuple[Marker, ...]
+
+    @property
+    def newest(self) -> Marker | None:
+        """The newest commit by then."""
+        return self.visible[-1] if self.visible else None
 
     @property
     def schema(self) -> Schema:
         """The columns readers see."""
-        return (self.newest or self.first).schema
+        return self.shape.schema
 
     @property
     def primary_key(self) -> tuple[str, ...]:
         """The columns whose latest row alone is read; none: every row is."""
-        return tuple(name for name in (self.newest or self.first).primary_key if name in self.schema)
+        return tuple(name for name in self.shape.primary_key if name in self.schema)
 
     @property
     def columns(self) -> list[tuple[str, str]]:
@@ -60,23 +70,31 @@ class Snapshot:
         return [(column.name, sql_type(column.type)) for column in self.schema.columns] + list(INJECTED)
 
     @property
-    def parts(self) -> list[str]:
-        """The objects of every visible part."""
-        return [part.name for marker in self.visible for part in marker.parts]
+    def parts(self) -> list[Part]:
+        """Every visible part."""
+        return [part for marker in self.visible for part in marker.parts]
 
 
-def snapshot(objects: Objects, table: str, *, as_of: int | None = None) -> Snapshot | None:
+def snapshot(
+    objects: Objects, table: str, *, as_of: int | None = None, listed: list[str] | None = None
+) -> Snapshot | None:
     """`table` with every commit up to the instant `as_of`, inclusive; None when it has no commit at all.
 
-    Raise `CommitMissing` where a commit is gone: an answer without its rows would look like a whole one.
+    `listed` are the names of its markers where the caller has just listed them. Raise `CommitMissing` where a commit is
+    gone: an answer without its rows would look like a whole one.
     """
-    require_whole(objects, table)
-    markers = list(history(objects, table))
-    if not markers:
-        return None
-    within = list(takewhile(lambda marker: as_of is None or marker.committed_at <= as_of, markers))
-    start = max((n for n, marker in enumerate(within) if marker.replaces), default=0)
-    return Snapshot(table, markers[0], within[-1] if within else None, tuple(within[start:]))
+    names = require_whole(objects, table) if listed is None else without_gap(table, listed)
+    for _ in range(LOOKS):
+        try:
+            return _snapshot(Timeline(objects, names), table, as_of) if names else None
+        except Gone:
+            names = require_whole(objects, table)
+    raise StorageUnusable(place=layout.commits(table), reason="commit manifests that it lists cannot be read")
+
+
+def _snapshot(timeline: Timeline, table: str, as_of: int | None) -> Snapshot:
+    visible = tuple(timeline.visible(timeline.until(as_of)))
+    return Snapshot(table, visible[-1] if visible else timeline.at(0), visible)
 
 
 def view(snapshot: Snapshot, *, files: Mapping[str, Path]) -> str:

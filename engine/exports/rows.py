@@ -72,8 +72,8 @@ def _landed(objects: Objects, table: str, markers: Sequence[Marker], newest: Mar
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         for marker in markers:
-            files = fetched(objects, [part.name for part in marker.parts])
-            connection.execute(view(Snapshot(table, unkeyed, unkeyed, (marker,)), files=files))
+            files = fetched(objects, marker.parts)
+            connection.execute(view(Snapshot(table, unkeyed, (marker,)), files=files))
             columns = ", ".join(map(quoted, names))
             yield from _read(connection, f"SELECT {columns} FROM {quoted(table)} ORDER BY _row_seq")  # noqa: S608 - quoted
             connection.execute(f"DROP VIEW {quoted(table)}")

@@ -112,7 +112,7 @@ class FolderObjects:
             with refusing(folder):
                 self._prune(folder)
 
-    def local(self, name: str) -> Path:
+    def local(self, name: str, *, sha256: str | None = None) -> Path:  # noqa: ARG002 - the port's
         """The file behind `name`. Raise ValueError for a name that is empty, absolute or leaves the folder."""
         parts = name.split("/")
         if any(not part or part in {".", "..", INCOMING} or "\0" in part or "\\" in part for part in parts):

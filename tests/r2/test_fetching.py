@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
+from collections import Counter
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,7 @@ from engine.binding import Exchange, Patience
 from engine.corpus.fetch import AT_ONCE, fetched
 from engine.corpus.read import ReadFace
 from engine.errors import StorageBindingUnavailable
+from engine.shapes import WriteMode
 from r2.binding import BindingKeys
 from r2.objects import BucketObjects
 from r2.s3 import S3Keys, Settings, _client
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 
 LATENCY_S = 0.1
 PARTS = 24
+COMMITS = 12
 PATIENCE = Patience(read_s=10, pause_s=0.01)
 
 
@@ -74,26 +78,67 @@ def test_the_parts_of_a_read_are_fetched_several_at_a_time(corpus, proxy):
     print(f"{PARTS} parts: {requests} requests in {seconds:.2f} s, at most {proxy.most_at_once} at once")
     assert rows == [(number,) for number in range(PARTS)]
     assert proxy.most_at_once == AT_ONCE
-    assert requests <= 2 * PARTS + 4
+    assert requests == PARTS + 2
 
 
-def test_what_was_read_before_is_only_looked_at_again(corpus, proxy):
-    read = ReadFace(corpus.objects).read("SELECT id FROM t ORDER BY id").rows
+def test_a_read_is_one_listing_and_one_request_for_each_marker_and_part(corpus, proxy):
+    for number in range(COMMITS - 1):
+        corpus.land(f"r-{number + 2}", [{"id": PARTS + number, "v": "a"}])
+    corpus.objects = BucketObjects(corpus.objects._keys, corpus.root / "read")
+    proxy.arm(None)
+    proxy.most_at_once = 0
+
+    assert corpus.read("SELECT count(*) FROM t").rows == [(PARTS + COMMITS - 1,)]
+
+    assert asked(proxy) == {"list": 1, "markers": COMMITS, "parts": PARTS + COMMITS - 1}
+    assert proxy.most_at_once == AT_ONCE
+
+
+def test_of_what_was_read_before_only_the_markers_are_asked_for_again(corpus, proxy):
+    read = corpus.read("SELECT id FROM t ORDER BY id").rows
     proxy.arm(None)
 
-    assert ReadFace(corpus.objects).read("SELECT id FROM t ORDER BY id").rows == read
-    assert sum("/parts/" in each.path and each.method == "GET" for each in proxy.came()) == 0
+    assert corpus.read("SELECT id FROM t ORDER BY id").rows == read
+    assert asked(proxy) == {"list": 1, "markers": 1}
 
 
-def test_a_part_that_cannot_be_fetched_ends_the_fetch(corpus, proxy, keys):
-    names = [f"t/parts/r-1/{number:06}.parquet" for number in range(PARTS)]
+def test_a_table_that_every_run_replaces_is_read_by_its_newest_marker(corpus, proxy):
+    for number in range(COMMITS):
+        corpus.land(f"r-{number + 2}", [{"id": number, "v": "a"}], mode=WriteMode.REPLACE)
+    proxy.arm(None)
+
+    assert corpus.read("SELECT id FROM t").rows == [(COMMITS - 1,)]
+    assert asked(proxy) == {"list": 1, "markers": 1, "parts": 1}
+
+
+def test_a_copy_is_taken_for_what_it_holds_and_nothing_else(corpus, proxy):
+    (name, *_) = corpus.names("t/parts/")
+    content = corpus.objects.get(name)
+    known = hashlib.sha256(content).hexdigest()
+    corpus.objects.put(name, b"damaged")
+
+    assert corpus.objects.local(name, sha256=known).read_bytes() == b"damaged"
+    corpus.objects.put(name, content)
+
+    assert corpus.objects.local(name, sha256=known).read_bytes() == content
+
+
+def test_a_part_that_cannot_be_fetched_ends_the_fetch(corpus, proxy):
+    parts = corpus.newest.parts
     proxy.arm(Fault(How.DEAD, 4, seconds=30))
 
     with pytest.raises(StorageBindingUnavailable):
-        fetched(corpus.objects, names)
+        fetched(corpus.objects, parts)
 
     # Each that was under way is asked for three times, and nothing else is.
-    assert len(proxy.came()) <= 4 + AT_ONCE * 3 * 2
+    assert len(proxy.came()) <= 4 + AT_ONCE * 3
+
+
+def asked(proxy: FaultProxy) -> dict[str, int]:
+    """How often which kind of object was asked for."""
+    kinds = {"/commits/": "markers", "/parts/": "parts"}
+    paths = [each.path.partition("?")[0] for each in proxy.came()]
+    return Counter(next((kind for folder, kind in kinds.items() if folder in path), "list") for path in paths)
 
 
 def timed(work: Callable[[], list[tuple[int]]]) -> tuple[list[tuple[int]], float]:
