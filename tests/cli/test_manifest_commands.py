@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.cli.conftest import ORDERS
 
 NEIGHBOUR = """
@@ -42,6 +44,50 @@ def test_validate_warns_of_a_secret_that_is_not_set(shell: Shell) -> None:
     assert ended.code == 0
     assert "warning: " in ended.err
     assert "API_TOKEN" in ended.err
+
+
+@pytest.mark.clause("run.record.site-id-unresolved", "run.record.site-id-length")
+@pytest.mark.parametrize(
+    ("declared", "problem"),
+    [
+        ("", "project.site_id: found nothing; allowed: 1 to 64 letters"),
+        ('site_id = "a"\nsite_id_env = "B"', "project.site_id_env: found site_id and site_id_env; allowed: one of the"),
+        ('site_id = "a/b"', 'project.site_id: found "a/b"; allowed: 1 to 64 letters'),
+    ],
+)
+def test_validate_tells_of_a_site_id_that_no_run_would_start_with_beside_all_else(
+    shell: Shell, declared: str, problem: str
+) -> None:
+    shell.write("contextful.toml", ORDERS.replace('site_id = "laptop"', declared).replace('"file"', '"fil"'))
+
+    refused = shell("pipeline", "validate", "--json")
+
+    assert refused.code == 2
+    assert refused.error["name"] == "ManifestInvalid"
+    assert problem in refused.error["message"]
+    assert 'source.kind: found "fil"' in refused.error["message"]
+
+
+@pytest.mark.clause("run.record.site-id-unresolved")
+def test_validate_takes_the_site_id_that_replaces_the_declaration_as_a_run_does(shell: Shell) -> None:
+    shell.write("contextful.toml", ORDERS.replace('site_id = "laptop"\n', ""))
+
+    assert shell("pipeline", "validate").code == 2
+    assert shell.json("pipeline", "validate", "--site-id", "desk")["site_id"] == "desk"
+    wrong = shell("pipeline", "validate", "--site-id", "desk", "--site-id-env", "SITE")
+    assert (wrong.code, wrong.err.partition(":")[0]) == (2, "SiteIdUnresolved")
+
+
+@pytest.mark.clause("run.record.site-id-unresolved")
+def test_validate_warns_of_a_site_ids_variable_that_is_not_set(shell: Shell) -> None:
+    shell.write("contextful.toml", ORDERS.replace('site_id = "laptop"', 'site_id_env = "SITE"'))
+
+    warned = shell("pipeline", "validate")
+
+    assert warned.code == 0
+    assert "warning: the site id is not resolved: project.site_id_env names the variable SITE" in warned.err
+    shell.set("SITE", "desk")
+    assert shell.json("pipeline", "validate")["site_id"] == "desk"
 
 
 def test_list_tells_each_table_with_its_source(shell: Shell) -> None:

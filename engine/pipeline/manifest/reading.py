@@ -11,10 +11,11 @@ from engine.pipeline.manifest.problems import key_path, leaves
 from engine.schedule import RETRYABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from engine.pipeline.declaration import Manifest
+    from engine.pipeline.manifest.problems import Problem
 
 NAME: Final = "contextful.toml"
 _REMEDY: Final = "write one with `contextful init`, or name another with --manifest PATH"
@@ -30,8 +31,10 @@ def find(start: Path) -> Path:
     raise ManifestInvalid(file=str(folder / NAME), problems=(found,))
 
 
-def load(path: Path, environ: Mapping[str, str]) -> Manifest:
-    """The manifest at `path`, checked and resolved.
+def load(
+    path: Path, environ: Mapping[str, str], *, rule: Callable[[Mapping[str, Any]], Iterable[Problem]] | None = None
+) -> Manifest:
+    """The manifest at `path`, checked and resolved; `rule` tells what else must hold of it.
 
     Raise `ManifestInvalid` with every problem of the file, or `RunRetryTagUnretryable` for a file whose only fault
     is a tag that no schedule retries. Secrets that are not set are no problem here: `missing_secrets` tells them.
@@ -43,8 +46,9 @@ def load(path: Path, environ: Mapping[str, str]) -> Manifest:
     document = _parsed(path)
     found = checked(document, environ)
     unretryable = list(_unretryable(document, path))
-    if found.problems:
-        told = [problem.told(document) for problem in found.problems]
+    problems = [*found.problems, *(rule(document) if rule else ())]
+    if problems:
+        told = [problem.told(document) for problem in problems]
         raise ManifestInvalid(file=str(path), problems=(*told, *(str(error) for error in unretryable)))
     if unretryable:
         raise unretryable[0]
