@@ -13,7 +13,6 @@ effect ──value──▶ release and record
 
 from __future__ import annotations
 
-import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -30,6 +29,7 @@ from engine.errors import (
 from engine.execution.call import Call
 from engine.execution.cover import Cover
 from engine.execution.failures import failure_of
+from engine.execution.interruptions import interruptions
 from engine.execution.steps import SIBLING_POLL_MS
 from engine.guards.asked import Admitted, Asked
 from engine.guards.rules import ENDINGS, Ending, Kind, Mark, ending
@@ -44,9 +44,6 @@ if TYPE_CHECKING:
     from engine.execution.outbound import Outbound
     from engine.pipeline.declaration import Destination
     from engine.shapes import Attempt, EntryKey
-
-ENDS: Final = (KeyboardInterrupt, SystemExit, GeneratorExit)
-"""What ends an effect from outside and is no failure of it."""
 
 REFUSALS: Final = frozenset({Permanent, RateLimited, AuthExpired})
 """What an effect raises, as the class itself, to say that its destination answered and did nothing."""
@@ -105,7 +102,7 @@ class Effects:
                 begun = True
                 return effect(Call(key, number, self.cancellation, self.outbound, cover))
         except BaseException as raised:
-            if not isinstance(raised, (Exception, *ENDS)) and not _cancelled(raised):
+            if not isinstance(raised, (Exception, *interruptions())):
                 # As after a crash: nobody at work any more, and the guard stands for whoever looks next.
                 self._unheard = True
                 self._end()
@@ -210,9 +207,3 @@ class Effects:
         except BaseException:
             self.room.callbacks.end(token)
             raise
-
-
-def _cancelled(raised: BaseException) -> bool:
-    """Whether asyncio cancelled the effect; whoever has not imported asyncio was not."""
-    asyncio = sys.modules.get("asyncio")
-    return asyncio is not None and isinstance(raised, asyncio.CancelledError)

@@ -8,6 +8,7 @@ effect ──failure──▶ decide ──again──▶ note the attempt ─�
 │                    │                  └──far off──▶ park the claim, Waiting
 │                    ├──stands──▶ surrender the claim, StepFailed
 │                    └──stopped──▶ park the claim, Canceled
+│ ╲─ ended from outside ──▶ park the claim
 record ──▶ value
 """
 
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from engine.errors import (
     Canceled,
     ContextfulError,
+    EffectElsewhere,
     EffectSettled,
     EffectUnsettled,
     ExecutionSuperseded,
@@ -32,6 +34,7 @@ from engine.errors import (
 )
 from engine.execution.call import Call
 from engine.execution.failures import failure_of
+from engine.execution.interruptions import interruptions, where_interrupted
 from engine.execution.retry import Stands, decide
 
 if TYPE_CHECKING:
@@ -97,7 +100,7 @@ class Plain:
     def claim(self, key: EntryKey, *, token: str) -> Entry:
         """Claim `key`, or return the entry that stands in the way.
 
-        Raise `EffectUnsettled` or `EffectSettled` where the step called a destination that it names no longer, and no
+        Raise `EffectElsewhere` or `EffectSettled` where the step called a destination that it names no longer, and no
         sibling is still at it (rules G2 and G12 of the guard protocol).
         """
         entry = self._claimed(key, token=token)
@@ -126,7 +129,8 @@ class Plain:
         outbound = self.outbound
         outbound.enter(key)
         try:
-            value = effect(Call(key, number, self.cancellation, outbound))
+            with where_interrupted(outbound.settle):
+                value = effect(Call(key, number, self.cancellation, outbound))
         except Exception as raised:
             outbound.settle()
             raise failure_of(raised) from raised
@@ -240,11 +244,16 @@ class Steps:
 
     @contextmanager
     def _sure_of(self, key: EntryKey, token: str) -> Iterator[None]:
-        """Remember a claim that may stand, its answer lost or its call refused: the next caller goes on under it."""
+        """Remember a claim that may stand, its answer lost or its call refused: the next caller goes on under it.
+
+        One whose caller is ended from outside is given up: nobody is at it any more, and a sibling would wait for ever.
+        """
         try:
-            yield
-        except (StorageBindingUnavailable, *GUARDED):
-            self.unsure[key] = token
+            with where_interrupted(lambda: self.journal.park(key, token=token)):
+                yield
+        except BaseException as raised:
+            if isinstance(raised, (StorageBindingUnavailable, *GUARDED, *interruptions())):
+                self.unsure[key] = token
             raise
 
     def _pause_or_fail(
@@ -282,11 +291,7 @@ def _unnamed(entry: Entry) -> ContextfulError:
     step, execution_id, key = entry.key.step, entry.key.execution_id, entry.key.idempotency_key
     if entry.receipt is not None:
         return EffectSettled(step=step, execution_id=execution_id, receipt=entry.receipt, token=WHICHEVER)
-    unsettled = EffectUnsettled(step=step, execution_id=execution_id, idempotency_key=key, destination="a destination")
-    return unsettled.saying(
-        f"step {step} called a destination under the key {key} and got no answer, and it names no destination now, so "
-        "that nothing tells whether a repetition might act twice"
-    ).advising(
-        "name the destination it called again: within its window the call is repeated; to give the recorded work up "
-        f"and start over: contextful run rewind {execution_id} --reason TEXT --force"
+    called = entry.destination or "its destination"
+    return EffectElsewhere(
+        step=step, execution_id=execution_id, idempotency_key=key, destination=called, named="no destination"
     )
