@@ -210,7 +210,9 @@ class Outbound:
                 self._db.run(self._intend())
                 intent.written = True
             intent.sent.append({"method": request.method, "url": target})
-        request.headers.setdefault(intent.header, intent.key.idempotency_key)
+        # Several requests of one effect may be told apart behind the key; a key of another origin would not come again.
+        if not request.headers.get(intent.header, "").startswith(intent.key.idempotency_key):
+            request.headers[intent.header] = intent.key.idempotency_key
 
     def _asked_again(self, intent: _Intent, request: httpx.Request) -> Callable[[str, Any], Any]:
         """What asks the cover once more when there is a connection: to find and to reach a host takes any time."""

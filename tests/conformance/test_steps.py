@@ -212,10 +212,11 @@ def test_every_key_is_of_its_step_and_of_no_other(store: Store) -> None:
     execution, other = store.open("a"), store.open("b")
 
     for number in range(5):
-        execution.step("charge", effect, input=number)
-        other.step("charge", effect, input=number)
+        for label in ("charge", "refund"):
+            execution.step(label, effect, input=number)
+            other.step(label, effect, input=number)
 
-    assert len(set(effect.keys)) == 10
+    assert len(set(effect.keys)) == 20
 
 
 @pytest.mark.clause("run.journal.effect-boundary")
