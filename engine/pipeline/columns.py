@@ -102,8 +102,11 @@ def land(values: Sequence[Any], *, logical: str | None, site: Site) -> Landing |
 
 
 def shown(value: Any) -> str:
-    """`value` as an error quotes it, shortened."""
-    text = repr(value)
+    """`value` as an error quotes it, shortened; a float by the digits it was written with."""
+    try:
+        text = spelling(value) if isinstance(value, float) else repr(value)
+    except (RecursionError, ValueError):
+        return f"a value of type {type(value).__name__} that is too deep or too long to be written out"
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 
 
@@ -134,7 +137,7 @@ def _one_by_one(values: Sequence[Any], *, logical: str, site: Site) -> Landing:
     for row, value in enumerate(values):
         try:
             converted.append(None if value is None else convert(value))
-        except (ValueError, TypeError, ArithmeticError):
+        except (ValueError, TypeError, ArithmeticError, RecursionError):
             raise site.refusal(logical, site.quoted(value), row=row) from None
     finer = logical == "timestamp" and any(map(finer_than_stored, values))
     return site.landing(_array(converted, logical, site=site), logical, site.finer("RFC 3339") if finer else None)
@@ -195,7 +198,7 @@ def _nested(values: Sequence[Any], site: Site) -> Landing:
     for row, value in enumerate(values):
         try:
             texts.append(None if value is None else json_text(value))
-        except (ValueError, TypeError) as problem:
+        except (ValueError, TypeError, RecursionError) as problem:
             raise site.refusal("json", f"{site.quoted(value)}: {site.reason(problem)}", row=row) from None
     event = site.downgrade(" or ".join(kinds), "json", "nested values land as JSON text")
     return site.landing(pa.array(texts, type=pa.string()), "json", event)

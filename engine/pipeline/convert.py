@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import math
 import numbers
 import re
 from collections.abc import Mapping
@@ -41,8 +42,10 @@ class Spelled(float):
     text: str
 
     def __new__(cls, text: str) -> Self:
-        """The float that `text` spells, with its spelling."""
+        """The float that `text` spells, with its spelling. Raise `ValueError` for one that no float is as large as."""
         number = super().__new__(cls, text)
+        if math.isinf(number):
+            raise ValueError("the number is out of range")
         number.text = text
         return number
 
@@ -113,7 +116,10 @@ def _to_float64(value: Any) -> float:
         value = int(value)
         if abs(value) > EXACT_IN_FLOAT:
             raise ValueError("no float64 holds this integer")
-    return float(value)
+    number = float(value)
+    if math.isinf(number) and not _NOT_FINITE.fullmatch(str(value)):
+        raise ValueError("no float64 is as large as this number")
+    return number
 
 
 def _to_decimal(precision: int, scale: int) -> Callable[[Any], Decimal]:

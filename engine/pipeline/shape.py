@@ -58,21 +58,22 @@ def shape(
     others. Raise `SourceShape` for a row that is no mapping or a declaration that is no type, `ColumnNameRefused` for a
     name no table takes, `StoreSchemaIncompatible` for a value or a mixture without a type, naming its row.
     """
-    types = {name: _declared_type(name, spelling, place=place) for name, spelling in declared.items()}
+    # SQL finds a column whatever its case, and so does what is declared of it.
+    types = {name.lower(): _declared_type(name, spelling, place=place) for name, spelling in declared.items()}
     if isinstance(rows, pa.Table | pa.RecordBatch):
         from engine.pipeline import tabular  # noqa: PLC0415 - with Arrow's functions 40 ms that only Arrow need pay
 
         names, count = tabular.names(rows, table=table, place=place), rows.num_rows
 
         def land(site: Site) -> Landing | None:
-            return tabular.land(rows.column(site.column), logical=types.get(site.column), site=site)
+            return tabular.land(rows.column(site.column), logical=types.get(site.column.lower()), site=site)
     else:
         mappings = _mappings(rows, place=place, quoted=_withheld if protected else columns.shown)
         names, count = _names(mappings, place=place), len(mappings)
         refuse_names(names, table=table, place=place)
 
         def land(site: Site) -> Landing | None:
-            return columns.land(_values(mappings, site.column), logical=types.get(site.column), site=site)
+            return columns.land(_values(mappings, site.column), logical=types.get(site.column.lower()), site=site)
 
     kept = tuple(name for name in names if protected.get(name.lower()) != "drop")
     sites = [columns.Site(table, name, place, protected=name.lower() in protected) for name in kept]

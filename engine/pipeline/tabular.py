@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 _NULL: Final = pa.scalar(None, pa.int64())
+_CUT: Final = "nested values land as JSON text, and digits behind the microsecond are cut"
 
 
 def names(rows: pa.Table | pa.RecordBatch, *, table: str, place: str) -> tuple[str, ...]:
@@ -85,12 +86,42 @@ def _plain(values: Column) -> Any:
 
 def _through_python(array: pa.Array[Any], *, source: pa.DataType, logical: str | None, site: Site) -> Landing | None:
     """Land nested values as JSON text; JSON text that says so of itself needs no event."""
+    values, cut = _values(array, logical=logical, site=site)
     if isinstance(source, pa.BaseExtensionType):
-        return columns.land(array.to_pylist(), logical=logical or "json", site=site)
-    landing = columns.land(array.to_pylist(), logical=logical, site=site)
+        return columns.land(values, logical=logical or "json", site=site)
+    landing = columns.land(values, logical=logical, site=site)
+    if landing and cut:
+        return replace(landing, downgrade=site.downgrade(str(source), landing.column.type, _CUT))
     if landing and landing.downgrade:
         return replace(landing, downgrade=replace(landing.downgrade, source=str(source)))
     return landing
+
+
+def _values(array: pa.Array[Any], *, logical: str | None, site: Site) -> tuple[list[Any], bool]:
+    """The values of a nested array in Python, and whether instants in them had to be cut for that."""
+    try:
+        return array.to_pylist(), False
+    except ValueError:  # nanoseconds, which Python's instants do not have
+        return array.cast(_coarser(array.type), safe=False).to_pylist(), True
+    except OverflowError as problem:
+        raise site.refusal(logical or "json", f"values of {array.type}: {site.reason(problem)}") from None
+
+
+def _coarser(kind: pa.DataType) -> pa.DataType:
+    """The nested type `kind` with microseconds where it has nanoseconds."""
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        return pa.timestamp("us", tz=kind.tz)
+    if pa.types.is_time64(kind):
+        return pa.time64("us")
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_coarser(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_coarser(kind.key_type), _coarser(kind.item_type))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(_coarser(kind.value_type), kind.list_size)
+    if pa.types.is_large_list(kind):
+        return pa.large_list(_coarser(kind.value_type))
+    return pa.list_(_coarser(kind.value_type)) if pa.types.is_list(kind) else kind
 
 
 def _folded(array: pa.Array[Any], own: str, *, site: Site) -> Landing:

@@ -90,6 +90,35 @@ def test_nanoseconds_are_cut_only_where_there_are_any() -> None:
     assert column(pa.array([1001], pa.timestamp("ns"))).downgrades[0].source == "timestamp[ns]"
 
 
+NANOS = 1_700_000_000_123_456_789
+INSTANT = '"2023-11-14T22:13:20.123456"'
+
+
+@pytest.mark.clause("run.record.schema-diff-shape")
+@pytest.mark.parametrize(
+    ("array", "landed"),
+    [
+        (pa.array([[NANOS, None]], pa.list_(pa.timestamp("ns"))), f"[{INSTANT},null]"),
+        (pa.array([[NANOS]], pa.large_list(pa.timestamp("ns"))), f"[{INSTANT}]"),
+        (pa.array([[NANOS]], pa.list_(pa.timestamp("ns"), 1)), f"[{INSTANT}]"),
+        (pa.array([{"at": NANOS, "n": "x"}], pa.struct({"at": pa.timestamp("ns"), "n": pa.string()})),
+         f'{{"at":{INSTANT},"n":"x"}}'),
+        (pa.array([[("k", NANOS)]], pa.map_(pa.string(), pa.timestamp("ns"))), f'[["k",{INSTANT}]]'),
+        (pa.array([[1001]], pa.list_(pa.time64("ns"))), '["00:00:00.000001"]'),
+    ],
+)  # fmt: skip
+def test_nanoseconds_inside_nested_values_are_cut_and_said(array: Any, landed: str) -> None:
+    result = column(array)
+
+    assert result.batch.column("x").to_pylist() == [landed]
+    assert ["digits behind the microsecond" in event.reason for event in result.downgrades] == [True]
+
+
+def test_a_nested_instant_past_every_calendar_is_refused_by_name() -> None:
+    with pytest.raises(StoreSchemaIncompatible, match=r"t\.x is json"):
+        column(pa.array([[2**53]], pa.list_(pa.timestamp("ms"))))
+
+
 def test_a_declared_type_converts_an_arrow_column_exactly() -> None:
     result = column(pa.array(["1.5", None]), x="decimal(9,2)")
 

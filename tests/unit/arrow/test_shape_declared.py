@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from engine.corpus.types import arrow_type
 from engine.errors import StoreSchemaIncompatible
-from engine.pipeline import bulk
+from engine.pipeline import bulk, columns
 from engine.pipeline.convert import Spelled, converter
 from engine.pipeline.shape import Shaped, shape
 
@@ -43,6 +43,7 @@ def landed(logical: str, *values: Any) -> list[Any]:
         ("float64", 2**53, float(2**53)),
         ("float64", "1e3", 1000.0),
         ("float64", "-Infinity", float("-inf")),
+        ("float64", Decimal("Infinity"), float("inf")),
         ("decimal(18,4)", "19.99", Decimal("19.9900")),
         ("decimal(18,4)", 19.99, Decimal("19.9900")),
         ("decimal(18,4)", "1E+3", Decimal("1000.0000")),
@@ -101,6 +102,9 @@ def test_a_value_converts_exactly(logical: str, value: Any, expected: Any) -> No
         ("bytes", "not base64!"),
         ("bytes", 5),
         ("json", {"a": "\ud800"}),
+        ("float64", "1e999"),
+        ("float64", Decimal("-1E+999")),
+        ("json", "[" * 100_000),
     ],
 )
 def test_a_value_that_is_not_of_the_declared_type_is_refused_where_it_stands(logical: str, value: Any) -> None:
@@ -109,7 +113,7 @@ def test_a_value_that_is_not_of_the_declared_type_is_refused_where_it_stands(log
 
     facts = refusal.value.facts
     assert (facts["column"], facts["standing"], facts["place"]) == ("x", logical, "page 3, row 2")
-    assert facts["found"] == repr(value)
+    assert facts["found"] == columns.shown(value)
 
 
 @pytest.mark.parametrize(
@@ -149,6 +153,24 @@ def test_a_json_number_keeps_the_digits_a_float_would_lose() -> None:
     assert exact.batch.column("x").to_pylist() == [Decimal("123456789012345678.123456789012345678"), Decimal(1)]
     assert plain.batch.column("x").to_pylist() == [123456789012345678.123456789012345678, 1.0]
     assert plain.batch.column("y").to_pylist() == ['{"z":1.5}', None]
+
+
+@pytest.mark.parametrize("text", ["1e400", '{"z": [-1e400]}'])
+def test_a_json_number_no_float_is_as_large_as_is_refused_beside_declared_decimals_too(text: str) -> None:
+    with pytest.raises(msgspec.MsgspecError, match="out of range"):
+        msgspec.json.Decoder(float_hook=Spelled).decode(f'[{{"x": {text}, "price": 1.50}}]')
+
+
+def test_a_number_that_fits_no_decimal_is_shown_as_it_was_written() -> None:
+    with pytest.raises(StoreSchemaIncompatible, match="cannot take 1e-400 "):
+        declared("decimal(9,2)", Spelled("1e-400"))
+
+
+@pytest.mark.parametrize("rows", [[{"Price": "1.5"}], pa.table({"Price": ["1.5"]})])
+def test_a_type_is_declared_for_a_column_whatever_its_case(rows: Any) -> None:
+    result = shape(rows, declared={"price": "decimal(9,2)"}, table="t", place="p")
+
+    assert result.batch.to_pylist() == [{"Price": Decimal("1.50")}]
 
 
 def test_a_declared_column_of_nulls_has_its_type_and_an_absent_one_is_no_column() -> None:

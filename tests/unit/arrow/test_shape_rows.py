@@ -148,6 +148,20 @@ def test_nested_values_land_as_canonical_json_with_one_event_a_column() -> None:
     assert result.downgrades == (Downgrade("x", "array or object", "json", "nested values land as JSON text"),)
 
 
+def test_a_value_nested_deeper_than_can_be_written_is_refused_where_it_stands() -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+
+    with pytest.raises(StoreSchemaIncompatible, match=r"type list that is too deep .*page 1, row 2"):
+        column({}, deep)
+
+
+def test_an_integer_of_more_digits_than_python_writes_is_refused_where_it_stands() -> None:
+    with pytest.raises(StoreSchemaIncompatible, match=r"type int that is too .*page 1, row 2"):
+        column(1, 10**5000)
+
+
 def test_values_that_land_as_their_text_say_so() -> None:
     identity = uuid.UUID(int=7)
 
