@@ -51,6 +51,7 @@ class RunRow:
     `chunk` is the window of history that a chunk's run is for. `rows` and `bytes` count what landed at the
     destination, `skipped` inputs the source declined to land, `not_admitted` rows below the position, `replayed`
     pulls answered by the journal, `masked` secrets kept out of it.
+    `error` has a `remedy` where a run that goes on from what is recorded fails again until that is done.
     `input` are the bounds a store-driven run read under (run.record.sweep-bounds).
     """
 
@@ -235,7 +236,8 @@ def closing(row: RunRow) -> Call:
 def _error(failure: ContextfulError | None) -> dict[str, str] | None:
     if failure is None:
         return None
-    return {"tag": str(failure.tag), "name": type(failure).__name__, "message": str(failure)}
+    first = {} if failure.first is None else {"remedy": failure.first}
+    return {"tag": str(failure.tag), "name": type(failure).__name__, "message": str(failure), **first}
 
 
 def _columns(row: RunRow) -> dict[str, Any]:

@@ -170,7 +170,9 @@ def _complaints(ended: "Backfilled") -> list[str]:
     failed = [_named(chunk) for chunk in ended.chunks if chunk.failed]
     if failed:
         lines.append(f"failed: {', '.join(failed)}")
-    if ended.done < ended.total:
+    # A chunk whose failure itself names what must be done first only fails again.
+    stuck = sum("remedy" in (chunk.run.error or ()) for chunk in ended.chunks if chunk.run)
+    if ended.done + stuck < ended.total:
         lines.append("next: the same command goes on with what is not done")
     return lines
 

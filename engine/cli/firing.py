@@ -76,7 +76,8 @@ class Fired:
         for run in waits:
             due = instant(run.next_attempt_at)
             yield f"{run.table} waits until {due}: contextful run resume-due goes on then, and so does the next run"
-        failed = [run for run in self.outcome.runs if run.error and run not in waits]
+        # Where the failure itself names what must be done first, to run again would only fail again.
+        failed = [run for run in self.outcome.runs if run.error and "remedy" not in run.error and run not in waits]
         for name in sorted(run.table or "" for run in failed if run.table in self.pending):
             again = f"contextful pipeline run {self.pipeline.id} --table {name}"
             yield f"next: {again} asks only for what is not recorded yet"

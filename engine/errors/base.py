@@ -38,6 +38,11 @@ class ContextfulError(Exception):
         """The sentence without the remedy."""
         return self._message
 
+    @property
+    def first(self) -> str | None:
+        """What must be done before anything goes on from what is recorded; None where it may go on as it is."""
+        return None
+
     def saying(self, message: str) -> Self:
         """The same failure, its tag and facts kept, with another sentence."""
         other = copy(self)

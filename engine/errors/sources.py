@@ -67,6 +67,11 @@ class SourceChanged(NamedError, Permanent):
         "contextful status names it; where none is pending, contextful pipeline reset {pipeline} --table {table}"
     )
 
+    @property
+    def first(self) -> str | None:
+        """The next step: whoever goes on from what was read meets the same again."""
+        return self.remedy
+
 
 @named
 class SourceLoop(NamedError, Permanent):

@@ -35,6 +35,11 @@ class StepFailed(NamedError):
         """The tag of the failure underneath."""
         return self.failure.tag
 
+    @property
+    def first(self) -> str | None:
+        """What the failure underneath asks for first."""
+        return self.failure.first
+
 
 @named
 class StepLabelUnusable(NamedError, Permanent):
