@@ -154,7 +154,7 @@ class SqlJournal:
         active, entry = self._standing(key, attempt=attempt)
         if not active or entry is None or not (entry.recorded or entry.claim == token):
             return None
-        guarded = (entry.admitted_at, entry.doubts, entry.receipt)
+        guarded = (entry.admitted_at, entry.doubts, entry.receipt, entry.destination)
         return [[] if entry.recorded else [(entry.attempts, entry.next_attempt_at, *guarded)]]
 
     def _put(self, key: EntryKey, *calls: Call, attempt: Attempt, placed: Mapping[str, object]) -> bool:

@@ -1,7 +1,11 @@
-"""From the execution schema before this one: per-row guards, holders and their audit take the one global guard's place.
+"""From the execution schemas before this one.
 
-A database of schema 3 whose global guard stands is left as it is. That row records no idempotency key, so no evidence
-ties to its effect: the release that wrote it must reconcile it (run.callback-guard.legacy-guard).
+Since schema 4 per-row guards, holders and their audit take the one global guard's place. A database of schema 3 whose
+global guard stands is left as it is. That row records no idempotency key, so no evidence ties to its effect: the
+release that wrote it must reconcile it (run.callback-guard.legacy-guard).
+
+Since schema 5 an entry keeps the destination of its first admission. What is in doubt from before, under no guard that
+tells it, keeps none: it is held to its window alone, as by the release that admitted it.
 """
 
 from __future__ import annotations
@@ -16,37 +20,38 @@ if TYPE_CHECKING:
     from engine.ports import Call, Database, Rows
     from engine.profile import Profile
 
-BEFORE: Final = "3"
-"""The schema that is brought to this executable's; any other is refused."""
+BEFORE: Final = ("3", "4")
+"""The schemas that are brought to this executable's; any other is refused."""
 
 LEGACY: Final = "guard"
-"""The table of the global guard."""
+"""The table of the global guard, which schema 3 has alone."""
 
-ADDED: Final = ("admitted_at", "doubts", "receipt")
+ADDED: Final = ("admitted_at", "doubts", "receipt", "destination")
 """The columns by which a journal's entries keep what became of their admissions."""
 
 
 def incompatible(found: str, *, database: Database, tables: set[str]) -> ExecutionSchemaIncompatible:
     """The refusal of a database of the schema `found`, naming a global guard that keeps it from being migrated."""
-    token = legacy_guard(database) if found == BEFORE and LEGACY in tables else None
+    token = legacy_guard(database) if found in BEFORE and LEGACY in tables else None
     return ExecutionSchemaIncompatible(found=found, supported=str(SCHEMA_VERSION), token=token)
 
 
 def migrate(profile: Profile) -> bool:
-    """Bring a database of schema 3 to this one, in one batch; tell whether there was one to bring.
+    """Bring a database of an earlier schema to this one, in one batch; tell whether there was one to bring.
 
     Raise `ExecutionSchemaIncompatible`, and change nothing, while a global guard stands.
     """
     database = profile.database
     tables = {name for (name,) in database.run(call("list_tables"))[0]}
-    if "meta" not in tables or _schema(database) != BEFORE:
+    found = _schema(database) if "meta" in tables else None
+    if found not in BEFORE:
         return False
     if LEGACY in tables and legacy_guard(database):
-        raise incompatible(BEFORE, database=database, tables=tables)
+        raise incompatible(found, database=database, tables=tables)
     try:
-        settled(lambda: database.run(*_steps(profile, tables)), found=lambda: _migrated(database))
+        settled(lambda: database.run(*_steps(profile, tables, found)), found=lambda: _migrated(database))
     except Refused as refusal:
-        raise incompatible(BEFORE, database=database, tables=tables) from refusal
+        raise incompatible(found, database=database, tables=tables) from refusal
     return True
 
 
@@ -56,14 +61,15 @@ def legacy_guard(database: Database) -> str | None:
     return rows[0][0] if rows else None
 
 
-def _steps(profile: Profile, tables: set[str]) -> list[Call]:
+def _steps(profile: Profile, tables: set[str], found: str) -> list[Call]:
     journal = {name for (name,) in profile.database.run(call("journal_columns"))[0]} if "journal" in tables else None
     return [
         *((call("refuse_legacy_guard"), call("drop_legacy_guard")) if LEGACY in tables else ()),
         *((call("drop_refusals"),) if "refusals" in tables else ()),
         *(call(f"add_journal_{name}") for name in ADDED if journal is not None and name not in journal),
         *schema(*profile.tables),
-        call("advance_schema", **{"from": BEFORE, "to": str(SCHEMA_VERSION)}),
+        *((call("recall_destinations"),) if journal is not None else ()),
+        call("advance_schema", **{"from": found, "to": str(SCHEMA_VERSION)}),
     ]
 
 

@@ -138,7 +138,7 @@ class BlobRef:
 class Entry:
     """A journal row: pending under `claim` of `run_id`, or recorded as `value` or `blob`.
 
-    An effect at a destination was first admitted at `admitted_at`; `doubts` of its admissions have no answer yet, and
+    An effect was first admitted to `destination` at `admitted_at`; `doubts` of its admissions have no answer yet, and
     `receipt` is the evidence that settled it.
     """
 
@@ -152,6 +152,7 @@ class Entry:
     admitted_at: int | None = None
     doubts: int = 0
     receipt: str | None = None
+    destination: str | None = None
 
     @property
     def recorded(self) -> bool:
@@ -162,6 +163,10 @@ class Entry:
     def outstanding(self) -> bool:
         """Whether a destination may have acted, or did, and no value stands: only an admission claims it anew."""
         return not self.recorded and (self.doubts > 0 or self.receipt is not None)
+
+    def elsewhere(self, destination: str) -> bool:
+        """Whether it was admitted to another destination than this. Of one that is not known nothing is said."""
+        return self.destination not in {None, destination}
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,7 @@ from engine.errors.failures import (
     UnknownConnector,
 )
 from engine.errors.guards import (
+    EffectElsewhere,
     EffectNested,
     EffectOverdue,
     EffectSettled,
@@ -163,6 +164,7 @@ __all__ = [
     "CursorPositionUnorderable",
     "DestinationUnknown",
     "DurationSpelling",
+    "EffectElsewhere",
     "EffectNested",
     "EffectOverdue",
     "EffectSettled",

@@ -94,6 +94,24 @@ class EffectUnsettled(NamedError, Permanent):
 
 
 @named
+class EffectElsewhere(EffectUnsettled):
+    """An earlier call went unanswered, and the step does not name the destination that it went to (rule G2).
+
+    `destination` is where it went, `named` what the step names now.
+    """
+
+    named: str
+    says = (
+        "step {step} called {destination} under the key {idempotency_key} and got no answer, and it names {named} now: "
+        "nothing tells whether {destination} acted, so that the effect might come about twice"
+    )
+    remedy = (
+        "name {destination} again: within its window the call is repeated; to give the recorded work up and start "
+        "over: contextful run rewind {execution_id} --reason TEXT --force"
+    )
+
+
+@named
 class EffectSettled(NamedError, Permanent):
     """A receipt proves that the destination acted, and no value was given for the step (rule G12)."""
 

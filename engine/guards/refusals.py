@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine.errors import EffectSettled, EffectUnsettled, ExecutionSuperseded
+from engine.errors import EffectElsewhere, EffectSettled, EffectUnsettled, ExecutionSuperseded
 from engine.guards.evidence import Proof, evidence
 from engine.guards.store import Guards
 from engine.sql import call
@@ -19,7 +19,7 @@ def refused(refusal: Refused, asked: Asked, database: Database) -> ContextfulErr
     """What `refusal` of an admission means (run.callback-guard.acquire); None where the guard it met is gone by now."""
     met = refusal.constraint
     if "unsettled" in met:
-        return unsettled(asked)
+        return unsettled(asked, at=_called(database, asked))
     if "settled" in met:
         return settled(database, asked)
     if "UNIQUE" in met and "guards.protected" in met:
@@ -29,14 +29,16 @@ def refused(refusal: Refused, asked: Asked, database: Database) -> ContextfulErr
     return refusal
 
 
-def unsettled(asked: Asked) -> EffectUnsettled:
-    """The refusal of an entry with an admission in doubt that no window covers (rule G2 of the guard protocol)."""
-    return EffectUnsettled(
-        step=asked.key.step,
-        execution_id=asked.key.execution_id,
-        idempotency_key=asked.key.idempotency_key,
-        destination=asked.destination,
-    )
+def unsettled(asked: Asked, *, at: str | None) -> EffectUnsettled:
+    """The refusal of an entry with an admission in doubt that nothing covers (rule G2 of the guard protocol).
+
+    `at` is the destination of its first admission, None where that is not known.
+    """
+    key = asked.key
+    named = {"step": key.step, "execution_id": key.execution_id, "idempotency_key": key.idempotency_key}
+    if at in {None, asked.destination}:
+        return EffectUnsettled(**named, destination=asked.destination)
+    return EffectElsewhere(**named, destination=at, named=asked.destination)
 
 
 def settled(database: Database, asked: Asked) -> EffectSettled:
@@ -46,6 +48,12 @@ def settled(database: Database, asked: Asked) -> EffectSettled:
     # Where files keep the journal a crash may have come between the mark and its audit row.
     token, receipt = found[0] if found else ("TOKEN", f"receipt:{asked.key.idempotency_key}:ID")
     return EffectSettled(step=asked.key.step, execution_id=asked.key.execution_id, receipt=receipt, token=token)
+
+
+def _called(database: Database, asked: Asked) -> str | None:
+    """The destination that the entry was first admitted to."""
+    rows = database.run(call("find_entry", **asked.entry))[0]
+    return rows[0][-1] if rows else None
 
 
 def blocking(asked: Asked, database: Database) -> ContextfulError | None:

@@ -164,7 +164,7 @@ class Admissible(StrEnum):
     SETTLED = "settled"
     """A receipt settled it: it is not sent again."""
     UNSETTLED = "unsettled"
-    """An earlier admission ended without an answer, and the window does not cover a repetition."""
+    """An earlier admission ended without an answer, and nothing covers a repetition here."""
 
 
 def window(*, covered_until: int | None, now: int) -> Window:
@@ -179,9 +179,12 @@ def lease(*, until: int, now: int) -> Lease:
     return Lease.RUNS if now < until else Lease.LAPSED
 
 
-def admissible(*, doubts: int, receipt: str | None, covered: bool) -> Admissible:
-    """Whether an entry is sent that has `doubts` admissions without an answer, or a receipt (rules G2 and G12)."""
-    if covered:
+def admissible(*, doubts: int, receipt: str | None, covered: bool, elsewhere: bool) -> Admissible:
+    """Whether an entry is sent that has `doubts` admissions without an answer, or a receipt (rules G2 and G12).
+
+    What is `covered` is covered at the destination of its first admission alone; `elsewhere` says that this is another.
+    """
+    if covered and not elsewhere:
         return Admissible.SEND
     if receipt is not None:
         return Admissible.SETTLED

@@ -13,7 +13,7 @@ from typing import Any, Final
 from engine.ports import Call, Statement
 from engine.sql.texts import text_of
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 """The execution schema this executable supports."""
 
 CATALOG: Final = (

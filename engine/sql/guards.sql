@@ -97,26 +97,31 @@ BEGIN
 END;
 
 -- name: refuse_inadmissible
--- An entry with an admission in doubt, or settled by a receipt, is sent again only while the window covers; one that
--- begins nowhere covers nothing. Where a guard stands that is the refusal, and acquire_guard meets it.
+-- An entry with an admission in doubt, or settled by a receipt, is sent again only to the destination it was sent to and
+-- only while the window covers; one that begins nowhere covers nothing. Where a guard stands that is the refusal, and
+-- acquire_guard meets it.
 INSERT INTO refusals (reason)
 SELECT CASE WHEN j.receipt IS NULL THEN 'unsettled' ELSE 'settled' END
   FROM journal AS j
  WHERE j.execution_id = :execution_id AND j.step = :step AND j.input = :input
    AND j.value IS NULL AND j.digest IS NULL AND (j.doubts > 0 OR j.receipt IS NOT NULL)
-   AND (:window_ms IS NULL OR j.admitted_at IS NULL OR :now >= j.admitted_at + :window_ms)
+   AND (j.destination <> :destination OR :window_ms IS NULL OR j.admitted_at IS NULL
+        OR :now >= j.admitted_at + :window_ms)
    AND NOT EXISTS (SELECT 1 FROM guards WHERE protected = 'owner:' || :scope);
 
 -- name: claim_admission, durable
--- A claim that is an admission as well: the first one begins the window, each is in doubt until it is settled.
-INSERT INTO journal (execution_id, step, input, run_id, claim, admitted_at, doubts)
+-- A claim that is an admission as well: the first one at a destination begins its window, each is in doubt until it is
+-- settled.
+INSERT INTO journal (execution_id, step, input, run_id, claim, admitted_at, doubts, destination)
 VALUES (:execution_id, :step, :input,
         (SELECT attempt FROM owners
           WHERE scope = :scope AND execution_id = :execution_id AND attempt = :run_id AND holder = :holder),
-        :claim, :now, 1)
+        :claim, :now, 1, :destination)
 ON CONFLICT (execution_id, step, input) DO UPDATE
    SET run_id = excluded.run_id, claim = excluded.claim,
-       admitted_at = COALESCE(journal.admitted_at, excluded.admitted_at), doubts = journal.doubts + 1
+       admitted_at = CASE WHEN journal.destination <> excluded.destination THEN excluded.admitted_at
+                          ELSE COALESCE(journal.admitted_at, excluded.admitted_at) END,
+       destination = excluded.destination, doubts = journal.doubts + 1
  WHERE journal.value IS NULL AND journal.digest IS NULL
    AND (journal.claim IS NULL OR journal.claim = excluded.claim OR journal.run_id <> excluded.run_id)
 RETURNING attempts, next_attempt_at;
@@ -198,12 +203,14 @@ UPDATE journal SET doubts = doubts - 1
    AND EXISTS (SELECT 1 FROM guards WHERE token = :guard);
 
 -- name: withdraw_admission, durable
--- Nothing was sent: this admission never was, and where it was the first it has begun no window.
+-- Nothing was sent: this admission never was, and where it was the first it has begun no window anywhere: no row is
+-- selected then, which sets both to NULL.
 UPDATE journal
    SET doubts = doubts - 1,
-       admitted_at = CASE WHEN doubts = 1 AND admitted_at = (SELECT MIN(g.admitted_at) FROM guards AS g
-                                                              WHERE g.token = :guard)
-                          THEN NULL ELSE admitted_at END
+       (admitted_at, destination) = (
+         SELECT journal.admitted_at, journal.destination
+          WHERE journal.doubts > 1 OR journal.admitted_at <> (SELECT MIN(g.admitted_at) FROM guards AS g
+                                                               WHERE g.token = :guard))
  WHERE execution_id = :execution_id AND step = :step AND input = :input
    AND value IS NULL AND digest IS NULL AND doubts > 0
    AND EXISTS (SELECT 1 FROM guards WHERE token = :guard);
@@ -267,7 +274,7 @@ UPDATE journal
 
 -- name: clear_entry, durable
 -- The destination never saw the key: the entry is as if it had not been sent.
-UPDATE journal SET doubts = 0, admitted_at = NULL, claim = NULL
+UPDATE journal SET doubts = 0, admitted_at = NULL, destination = NULL, claim = NULL
  WHERE execution_id = :execution_id AND step = :step AND input = :input AND value IS NULL AND digest IS NULL;
 
 -- name: free_entry, durable

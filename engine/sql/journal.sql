@@ -1,6 +1,6 @@
 -- name: create_journal
--- A row is pending while it has neither value nor digest; `claim` names the one caller computing it. An effect at a
--- destination was first admitted at `admitted_at`; `doubts` of its admissions have no answer, `receipt` settles it.
+-- A row is pending while it has neither value nor digest; `claim` names the one caller computing it. An effect was first
+-- admitted to `destination` at `admitted_at`; `doubts` of its admissions have no answer, `receipt` settles it.
 CREATE TABLE IF NOT EXISTS journal (
   execution_id    TEXT NOT NULL,
   step            TEXT NOT NULL,
@@ -15,6 +15,7 @@ CREATE TABLE IF NOT EXISTS journal (
   admitted_at     INTEGER,
   doubts          INTEGER NOT NULL DEFAULT 0,
   receipt         TEXT,
+  destination     TEXT,
   PRIMARY KEY (execution_id, step, input)
 ) STRICT, WITHOUT ROWID;
 
@@ -35,10 +36,10 @@ ON CONFLICT (execution_id, step, input) DO UPDATE SET run_id = excluded.run_id, 
  WHERE journal.value IS NULL AND journal.digest IS NULL
    AND (journal.claim IS NULL OR journal.claim = excluded.claim OR journal.run_id <> excluded.run_id)
    AND ((journal.doubts = 0 AND journal.receipt IS NULL) OR journal.claim = excluded.claim)
-RETURNING attempts, next_attempt_at, admitted_at, doubts, receipt;
+RETURNING attempts, next_attempt_at, admitted_at, doubts, receipt, destination;
 
 -- name: find_entry
-SELECT run_id, claim, attempts, next_attempt_at, value, digest, bytes, admitted_at, doubts, receipt
+SELECT run_id, claim, attempts, next_attempt_at, value, digest, bytes, admitted_at, doubts, receipt, destination
   FROM journal WHERE execution_id = :execution_id AND step = :step AND input = :input;
 
 -- name: renew_claim, durable
@@ -74,7 +75,8 @@ DELETE FROM journal
  WHERE execution_id = :execution_id AND step = :step AND input = :input AND claim = :claim;
 
 -- name: list_entries
-SELECT step, input, run_id, claim, attempts, next_attempt_at, value, digest, bytes, admitted_at, doubts, receipt
+SELECT step, input, run_id, claim, attempts, next_attempt_at, value, digest, bytes, admitted_at, doubts, receipt,
+       destination
   FROM journal WHERE execution_id = :execution_id ORDER BY step, input;
 
 -- name: collect_pulls

@@ -25,6 +25,16 @@ ALTER TABLE journal ADD COLUMN doubts INTEGER NOT NULL DEFAULT 0;
 -- name: add_journal_receipt, durable
 ALTER TABLE journal ADD COLUMN receipt TEXT;
 
+-- name: add_journal_destination, durable
+ALTER TABLE journal ADD COLUMN destination TEXT;
+
+-- name: recall_destinations, durable
+-- Schema 4 kept no destination beside an admission. Where its guard stands that tells it.
+UPDATE journal
+   SET destination = (SELECT MIN(g.destination) FROM guards AS g
+                       WHERE g.execution_id = journal.execution_id AND g.step = journal.step AND g.input = journal.input)
+ WHERE admitted_at IS NOT NULL AND destination IS NULL;
+
 -- name: advance_schema, durable
 UPDATE meta SET value = :to WHERE name = 'schema' AND value = :from
 RETURNING value;

@@ -84,7 +84,7 @@ def test_what_went_unanswered_is_not_sent_again_without_its_destination(
     assert len(charges.received) == 1
     assert store.entries(again.execution_id) == before
     assert refusal.value.idempotency_key == charges.received[0]
-    assert "name the destination" in str(refusal.value)
+    assert "name vendor again" in str(refusal.value)
     assert f"run rewind {again.execution_id} --reason TEXT --force" in str(refusal.value)
 
 

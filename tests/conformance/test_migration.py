@@ -1,4 +1,4 @@
-"""From schema 3 to 4: what `storage initialize` brings over, and the one row it will not."""
+"""From schema 3 to this one: what `storage initialize` brings over, and the one row it will not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from engine.errors import ExecutionRecoveryMismatch, ExecutionSchemaIncompatible, Refused
 from engine.pipeline.declaration import Destination
 from engine.ports import Call, Database, Statement
-from engine.sql import call
+from engine.sql import SCHEMA_VERSION, call
 from engine.storage import initialize
 from tests.stores import LEASE, PROJECT, Effect, Store
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 VENDOR = {"vendor": Destination("vendor", "https://vendor.test")}
 NEWER = ("holders", "guards", "guard_audit")
-MARKS = ("admitted_at", "doubts", "receipt")
+MARKS = ("admitted_at", "doubts", "receipt", "destination")
 
 
 def raw(text: str) -> Call:
@@ -54,7 +54,7 @@ def test_a_store_of_schema_3_is_refused_and_left_as_it_is(store: Store) -> None:
     with pytest.raises(ExecutionSchemaIncompatible, match="storage initialize") as refusal:
         store.engine()
 
-    assert (refusal.value.found, refusal.value.supported, refusal.value.token) == ("3", "4", None)
+    assert (refusal.value.found, refusal.value.supported, refusal.value.token) == ("3", str(SCHEMA_VERSION), None)
     assert database.run(call("list_tables")) == before
 
 

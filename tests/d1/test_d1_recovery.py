@@ -18,7 +18,7 @@ from engine.errors import (
     StorageProfileUnsupported,
 )
 from engine.profile import open_profile
-from engine.sql import call, schema
+from engine.sql import SCHEMA_VERSION, call, schema
 from engine.storage import initialize, is_empty, preflight
 from tests.conftest import ON_EDGE
 from tests.stores import PROJECT, Store
@@ -139,7 +139,7 @@ def test_a_new_database_beside_an_old_bucket_is_bound_by_initialize_alone(store)
     profile.database.binding.batch([{"sql": f"DROP TABLE {name}", "params": []} for name in names], intent="write")
     profile.database.run(*schema(*profile.tables), *(
         call("set_meta", name=name, value=value)
-        for name, value in (("project", PROJECT), ("schema", "4"), ("generation", "restored"))
+        for name, value in (("project", PROJECT), ("schema", str(SCHEMA_VERSION)), ("generation", "restored"))
     ))  # fmt: skip
     assert "its generation is 'restored'" in str(refused(store))
 

@@ -146,7 +146,10 @@ class TableModel:
         since = world.now if entry.admitted_at is None else entry.admitted_at
         until = None if self._window is None else since + self._window
         covered = rules.window(covered_until=until, now=world.now) is Window.COVERS
-        if rules.admissible(doubts=entry.doubts, receipt=entry.receipt, covered=covered) is not Admissible.SEND:
+        if (
+            rules.admissible(doubts=entry.doubts, receipt=entry.receipt, covered=covered, elsewhere=False)
+            is not Admissible.SEND
+        ):
             yield f"{name} is refused", self._closed(world, number, engine)._replace(told=True)
             return
         admitted = engine._replace(on="admitted", covered=until if covered else None)

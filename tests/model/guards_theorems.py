@@ -29,7 +29,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     "owners": "scope execution_id pins plan_ref input_hash asked_pins attempt holder lease_end wake_at opened_at "
     "finished_at",
     "journal": "execution_id step input run_id claim attempts next_attempt_at value digest bytes admitted_at doubts "
-    "receipt",
+    "receipt destination",
     "guards": "protected token scope execution_id attempt holder step input idempotency_key kind destination window_ms "
     "admitted_at covered_until",
     "guard_audit": "id token evidence operator at execution_id step input guard",

@@ -68,11 +68,11 @@ def endings(covered: bool, mark: Mark, how: Ending = Ending.UNANSWERED) -> Any:
     return lambda patch: patch.setitem(rules.ENDINGS, (how, covered), Settling(releases=True, mark=mark))
 
 
-def doubtless(*, doubts: int, receipt: str | None, covered: bool) -> Admissible:
+def doubtless(*, doubts: int, receipt: str | None, covered: bool, elsewhere: bool) -> Admissible:
     return Admissible.SEND if covered or receipt is None else Admissible.SETTLED
 
 
-def receiptless(*, doubts: int, receipt: str | None, covered: bool) -> Admissible:
+def receiptless(*, doubts: int, receipt: str | None, covered: bool, elsewhere: bool) -> Admissible:
     return Admissible.SEND if covered or receipt or not doubts else Admissible.UNSETTLED
 
 

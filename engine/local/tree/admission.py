@@ -152,22 +152,26 @@ class TreeAdmission:
         now = self._db.now()
         begun = entry.admitted_at
         covered = begun is not None and asked.window_ms is not None and now < begun + asked.window_ms
-        verdict = admissible(doubts=entry.doubts, receipt=entry.receipt, covered=covered)
+        elsewhere = entry.elsewhere(asked.destination)
+        verdict = admissible(doubts=entry.doubts, receipt=entry.receipt, covered=covered, elsewhere=elsewhere)
         if verdict is Admissible.SEND or self._guards.protecting(asked.attempt.scope):
             return
         if verdict is Admissible.SETTLED:
             raise settled(self._db, asked)
-        raise unsettled(asked)
+        raise unsettled(asked, at=entry.destination)
 
     def _bound(self, entry: Entry, asked: Asked) -> Admitted:
+        if entry.elsewhere(asked.destination):
+            # Nothing is in doubt where it went before: here it begins anew.
+            entry = replace(entry, admitted_at=None)
         bound = self._acquired(entry, asked)
         admitted = Admitted(
             asked, entry.attempts, entry.next_attempt_at, admitted_at=bound[0][1], covered_until=bound[0][2]
         )
         begun = entry.admitted_at if entry.admitted_at is not None else admitted.admitted_at
-        claimed = replace(entry, claim=asked.claim, run_id=asked.attempt.run_id, admitted_at=begun)
+        first = replace(entry, admitted_at=begun, destination=asked.destination)
         try:
-            self._journal.put(replace(claimed, doubts=entry.doubts + 1))
+            self._journal.put(replace(first, claim=asked.claim, run_id=asked.attempt.run_id, doubts=entry.doubts + 1))
         except ContextfulError:
             self._release(asked.token)
             raise
@@ -209,7 +213,7 @@ def _settled(entry: Entry, given: Evidence, placed: Placed) -> Entry:
         case Proof.REPLAY:
             return replace(entry, claim=None)
         case Proof.ABSENCE:
-            return replace(entry, claim=None, doubts=0, admitted_at=None)
+            return replace(entry, claim=None, doubts=0, admitted_at=None, destination=None)
         case Proof.RECEIPT:
             inline, blob = placed
             return replace(entry, claim=None, receipt=given.text, value=inline, blob=blob)
@@ -220,6 +224,7 @@ def _marked(entry: Entry, admitted: Admitted, mark: Mark) -> Entry:
     if mark is Mark.CLEARED:
         return replace(entry, doubts=doubts)
     if mark is Mark.WITHDRAWN:
-        first = entry.doubts == 1 and entry.admitted_at == admitted.admitted_at
-        return replace(entry, doubts=doubts, admitted_at=None if first else entry.admitted_at)
+        if entry.doubts == 1 and entry.admitted_at == admitted.admitted_at:
+            return replace(entry, doubts=0, admitted_at=None, destination=None)
+        return replace(entry, doubts=doubts)
     return entry

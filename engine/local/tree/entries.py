@@ -26,6 +26,7 @@ def entry_content(entry: Entry) -> bytes:
         "admitted_at": entry.admitted_at,
         "doubts": entry.doubts,
         "receipt": entry.receipt,
+        "destination": entry.destination,
     }
     return _line(head) + (entry.value or b"")
 
@@ -52,6 +53,8 @@ def entry_of(content: bytes, *, execution_id: str, path: Path) -> Entry | None:
         head["admitted_at"],
         head["doubts"],
         head["receipt"],
+        # A file of the schema before has none.
+        head.get("destination"),
     )
 
 

@@ -1,0 +1,92 @@
+"""From schema 4, whose entries kept no destination, to this one: what is in doubt goes on where a guard tells it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from engine.errors import EffectElsewhere, ExecutionSchemaIncompatible, StepFailed, Transient
+from engine.pipeline.declaration import Destination
+from engine.ports import Call, Statement
+from engine.sql import SCHEMA_VERSION, call
+from engine.storage import initialize
+from tests.guarded import HOUR, ONCE, left_sending, vendor
+from tests.stores import PROJECT, Effect, Store, failing
+
+if TYPE_CHECKING:
+    from engine.execution.execution import Execution
+
+BOTH = {"vendor": vendor(), "other": Destination("other", "http://other.test", dedup_window_ms=HOUR)}
+
+
+def raw(text: str) -> Call:
+    """A statement no module has."""
+    return Call(Statement("raw", text, (), reads=False, durable=True), {})
+
+
+def of_schema_4(store: Store) -> None:
+    """Make the store what the release before this one left: no entry keeps a destination."""
+    files = store.profile_name == "file"
+    store.here.profile.database.run(
+        *(() if files else (raw("ALTER TABLE journal DROP COLUMN destination"),)),
+        raw("UPDATE meta SET value = '4' WHERE name = 'schema'"),
+    )
+    for path in (store.root / "executions").rglob("*.entry") if files else ():
+        line, _, rest = path.read_bytes().partition(b"\n")
+        head = {name: value for name, value in json.loads(line).items() if name != "destination"}
+        path.write_bytes(json.dumps(head).encode() + b"\n" + rest)
+
+
+def reopened(store: Store) -> Execution:
+    return store.open(engine=store.engine(destinations=BOTH))
+
+
+@pytest.mark.clause("run.journal.execution-schema")
+def test_a_store_of_schema_4_is_refused_until_it_is_brought_over_with_its_recorded_work(store: Store) -> None:
+    with store.open() as execution:
+        execution.step("paid", Effect(7))
+        of_schema_4(store)
+
+        with pytest.raises(ExecutionSchemaIncompatible, match="storage initialize") as refusal:
+            store.engine()
+        initialize(store.profile(), project=PROJECT)
+        initialize(store.profile(), project=PROJECT)
+
+        assert (refusal.value.found, refusal.value.supported) == ("4", str(SCHEMA_VERSION))
+        assert ("schema", str(SCHEMA_VERSION)) in store.here.profile.database.run(call("read_meta"))[0]
+        assert [entry.destination for entry in store.entries(execution.execution_id)] == [None]
+        assert execution.step("paid", Effect()) == 7
+
+
+@pytest.mark.clause("run.callback-guard.window", "run.journal.execution-schema")
+def test_what_was_in_doubt_under_no_guard_is_held_to_its_window_as_before(store: Store) -> None:
+    with pytest.raises(StepFailed), reopened(store) as first:
+        first.step("send", Effect(failing(Transient("no answer came"))), schedule=ONCE, destination="vendor")
+    of_schema_4(store)
+
+    initialize(store.profile(), project=PROJECT)
+
+    again, sent = reopened(store), Effect(failing(Transient("no answer came")))
+    with pytest.raises(EffectElsewhere, match="name its destination again"):
+        again.step("send", sent)
+    with pytest.raises(StepFailed):
+        again.step("send", sent, schedule=ONCE, destination="vendor")
+    with pytest.raises(EffectElsewhere, match="name vendor again"):
+        again.step("send", sent, destination="other")
+    assert sent.calls == 1
+
+
+@pytest.mark.clause("run.callback-guard.window", "run.journal.execution-schema")
+def test_a_guard_that_stands_tells_the_destination_of_its_entry(store: Store) -> None:
+    if store.profile_name == "file":
+        pytest.skip("entries that are files are not read by what migrates the catalog")
+    dead = left_sending(store)
+    of_schema_4(store)
+
+    initialize(store.profile(), project=PROJECT)
+
+    assert [entry.destination for entry in store.entries(dead.execution.execution_id)] == ["vendor"]
+    with pytest.raises(EffectElsewhere):
+        reopened(store).step("send", Effect(), destination="other")
