@@ -147,17 +147,17 @@ class Owners:
         """
         self._end(attempt, call("park_owner", **_scoped(attempt), wake_at=wake_at), run=run, also=(), collects=False)
 
-    def release(self, attempt: Attempt, *, run: RunRow, wake_at: int | None = None) -> bool:
+    def release(self, attempt: Attempt, *, run: RunRow) -> bool:
         """Close the attempt and leave the owner pending, its recorded work with it.
 
         Tell whether `run` closed the row: that of an attempt which was taken for dead stands as it was reaped.
         """
-        _, closed = self._ran(call("release_owner", **attempt.columns, wake_at=wake_at), closing(run), run=run)
+        _, closed = self._ran(call("release_owner", **attempt.columns), closing(run), run=run)
         self._strays.end(attempt.run_id)
         return bool(closed)
 
-    def withdraw(self, owner: Owner, *, record: RunRow | None = None, also: Sequence[Call] = ()) -> RunRow | None:
-        """Retire an owner no attempt holds; return the row of its waiting attempt, which is canceled with it.
+    def withdraw(self, owner: Owner, *, record: RunRow | None = None, also: Sequence[Call] = ()) -> None:
+        """Retire an owner no attempt holds; the run of a waiting one is canceled with it.
 
         `record` and the calls of `also` join the batch.
 
@@ -175,7 +175,6 @@ class Owners:
         )
         self._unguarded(owner.scope, lambda: settled(lambda: self._db.run(*calls), found=lambda: self._retired(owner)))
         self._journal.collect(owner.execution_id)
-        return canceled
 
     def end_lease(self, attempt: Attempt) -> None:
         """Stamp a dropped handle's lease with its own end: it is renewed no more (run.own.unclosed-execution)."""

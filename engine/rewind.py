@@ -24,6 +24,7 @@ from engine.pipeline.chunks import Chunk
 from engine.pipeline.plans import Planned, unplanning
 from engine.runs import RunRow
 from engine.shapes import RunStatus
+from engine.sql import call
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -110,12 +111,11 @@ def _retired(
     row = _record(engine, owner, reason=reason, pipelines=pipelines)
     unsent = (emptying(owner.execution_id),) if owner.scope.startswith("export:") else ()
     try:
-        canceled = engine.owners.withdraw(owner, record=row, also=(*also, *unsent))
+        engine.owners.withdraw(owner, record=row, also=(call("require_no_wait", scope=owner.scope), *also, *unsent))
     except Refused as refusal:
         alive = f"an attempt has just taken {owner.scope}"
         raise ExecutionRewindUnsafe(execution_id=owner.execution_id, alive=alive) from refusal
-    for ended in (canceled, row) if canceled else (row,):
-        engine.archive.carry(ended)
+    engine.archive.carry(row)
     engine.close_overtaken(owner.execution_id)
     return row
 
@@ -127,8 +127,11 @@ def _refuse_alive(engine: Engine, owner: Owner) -> None:
     alive = None
     if owner.lease_until > now:
         alive = f"attempt {owner.attempt} holds a lease until {instant(owner.lease_until)}"
-    elif owner.wake_at is not None and owner.wake_at > now:
-        alive = f"an attempt waits until {instant(owner.wake_at)}"
+    elif owner.wake_at is not None:
+        # Past its instant too: whoever goes on with what is due takes it up at any moment.
+        alive = f"attempt {owner.attempt} waits until {instant(owner.wake_at)}"
+        refusal = ExecutionRewindUnsafe(execution_id=owner.execution_id, alive=alive)
+        raise refusal.advising(f"end it, then rewind again: contextful run stop {owner.attempt}")
     elif waits:
         alive = f"step {waits[0].step} waits for an outside party until {instant(waits[0].deadline)}"
     if alive:

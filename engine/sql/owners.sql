@@ -69,8 +69,13 @@ SELECT 'superseded' WHERE NOT EXISTS (
 INSERT INTO refusals (reason)
 SELECT 'alive' FROM leased_owners WHERE scope = :scope AND lease_until > :now;
 
+-- name: require_no_wait
+-- Refuses the batch while an attempt of the owner waits for its instant, or for whoever takes it up past that.
+INSERT INTO refusals (reason)
+SELECT 'alive' FROM owners WHERE scope = :scope AND wake_at IS NOT NULL;
+
 -- name: release_owner, durable
-UPDATE owners SET attempt = NULL, holder = NULL, lease_end = NULL, wake_at = :wake_at
+UPDATE owners SET attempt = NULL, holder = NULL, lease_end = NULL, wake_at = NULL
  WHERE scope = :scope AND attempt = :run_id AND holder = :holder;
 
 -- name: park_owner, durable

@@ -17,6 +17,7 @@ from engine.rewind import rewind
 from engine.shapes import Awakeable, RunStatus
 from engine.sql import call
 from tests.stores import LEASE, Effect
+from tests.waits import parked
 
 if TYPE_CHECKING:
     from engine.execution.execution import Execution
@@ -127,18 +128,6 @@ def test_a_live_attempt_is_never_retired(store: Store, force: bool) -> None:
 
 
 @pytest.mark.clause("run.own.rewind-unsafe")
-def test_a_waiting_attempt_is_never_retired(store: Store, clock: SettableClock) -> None:
-    held = store.held()
-    store.here.owners.release(held.attempt, run=held.ended(RunStatus.FAILED), wake_at=clock.now() + 5_000)
-
-    with pytest.raises(ExecutionRewindUnsafe, match="waits until"):
-        rewind(store.here, held.attempt.execution_id, reason="now", force=True)
-
-    clock.advance(5_000)
-    rewind(store.here, held.attempt.execution_id, reason="now", force=True)
-
-
-@pytest.mark.clause("run.own.rewind-unsafe")
 def test_a_wait_for_an_outside_party_protects_until_its_deadline(store: Store, clock: SettableClock) -> None:
     execution = dead(store, clock)
     awaited = Awakeable("t" * 32, execution.execution_id, "approval", clock.now(), clock.now() + 60_000)
@@ -165,6 +154,22 @@ def test_an_attempt_that_takes_the_owner_meanwhile_keeps_it(
 
     assert store.here.runs.get(f"rewind-{execution.execution_id}") is None
     assert resumed.step("one", Effect("never called")) == "done"
+
+
+@pytest.mark.clause("run.own.rewind-unsafe")
+def test_an_attempt_that_takes_the_owner_meanwhile_and_waits_keeps_it_too(
+    store: Store, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execution = dead(store, clock)
+    stale = store.here.owners.all()
+    waiting = parked(store)
+    monkeypatch.setattr(store.here.owners, "all", lambda: stale)
+
+    with pytest.raises(ExecutionRewindUnsafe, match="has just taken"):
+        rewind(store.here, execution.execution_id, reason="now", force=True)
+
+    assert store.here.runs.get(f"rewind-{execution.execution_id}") is None
+    assert store.run(waiting.run_id).status is RunStatus.WAITING
 
 
 @pytest.mark.clause("run.own.rewind")

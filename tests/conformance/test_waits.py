@@ -11,6 +11,7 @@ from engine.execution.steps import LONGEST_SLEEP_MS
 from engine.history import History
 from engine.rewind import rewind
 from engine.shapes import RunStatus
+from engine.stop import stop
 from tests.stores import LEASE, Died, Effect, died, failing
 from tests.waits import AWAY, EXACT, HOUR, parked, throttled
 
@@ -213,21 +214,25 @@ def test_two_that_come_at_the_instant_are_told_apart_and_one_goes_on(store: Stor
     assert first.step("ask", Effect()) == "done"
 
 
-@pytest.mark.clause("run.retry.waiting-state", "run.own.rewind-unsafe")
-def test_what_waits_is_not_rewound_before_its_instant_and_is_canceled_with_its_owner_after(
-    store: Store, clock: SettableClock
+@pytest.mark.clause("run.retry.waiting-state", "run.own.rewind-unsafe", "run.own.rewind-record")
+@pytest.mark.parametrize("passed", [0, HOUR])
+def test_what_waits_is_not_rewound_before_or_after_its_instant_and_is_once_it_is_stopped(
+    store: Store, clock: SettableClock, passed: int
 ) -> None:
     execution = parked(store)
-    with pytest.raises(ExecutionRewindUnsafe):
+    clock.advance(passed)
+    with pytest.raises(ExecutionRewindUnsafe, match=f"contextful run stop {execution.run_id}") as refusal:
         rewind(store.here, execution.execution_id, reason="enough", force=True)
-    clock.advance(HOUR)
+    standing = store.run(execution.run_id).status
+    stop(store.here.profile, execution.run_id)
 
-    rewind(store.here, execution.execution_id, reason="enough", force=True)
+    row = rewind(store.here, execution.execution_id, reason="enough", force=True)
 
+    assert f"attempt {execution.run_id} waits" in refusal.value.alive
+    assert (standing, store.run(execution.run_id).status) == (RunStatus.WAITING, RunStatus.CANCELED)
     assert store.owner() is None
-    assert store.run(execution.run_id).status is RunStatus.CANCELED
     told = {row.run_id: row.status for row in History(store.here.profile.objects).rows()}
-    assert told[execution.run_id] is RunStatus.CANCELED
+    assert told == {execution.run_id: RunStatus.CANCELED, row.run_id: RunStatus.CANCELED}
 
 
 @pytest.mark.clause("run.retry.waiting-state", "run.record.rebuild-restores-history")
