@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from engine.clock import SystemClock
-from engine.errors import Refused
+from engine.errors import BlobMissing, Refused
 from engine.host import Engine, Settings
 from engine.ports import Call, Statement
 from engine.schedule import Schedule
@@ -92,6 +93,31 @@ def test_a_resolution_and_its_record_commit_together_or_not_at_all(store: Store)
     assert awakeables.read("t").state is AwakeableState.PENDING
     tell(store, "DROP TRIGGER no_resume")
     assert awakeables.resolve("t", b"1", at=1) == b"1"
+
+
+@pytest.mark.clause("run.journal.one-cutoff")
+def test_the_row_of_a_wait_names_the_blob_of_its_payload(store: Store) -> None:
+    execution = store.open()
+    awakeables = store.here.profile.awakeables
+    awakeables.mint(Awakeable("t", execution.execution_id, "approval", created_at=0, deadline=1 << 50))
+
+    awakeables.resolve("t", b"x" * (MIB + 1), at=1)
+
+    ((of_the_wait, of_the_step),) = ask(store, "SELECT a.digest, j.digest FROM awakeables AS a, journal AS j")
+    assert of_the_wait == of_the_step == hashlib.sha256(b"x" * (MIB + 1)).hexdigest()
+
+
+@pytest.mark.clause("run.journal.missing-blob")
+def test_a_blob_that_rotted_is_missing_and_no_other_value(store: Store) -> None:
+    execution = store.open()
+    execution.step("large", Effect(b"x" * (MIB + 1)))
+    (entry,) = store.entries(execution.execution_id)
+    tell(store, "UPDATE blob_contents SET content = x'00'")
+
+    with pytest.raises(BlobMissing) as missing:
+        store.here.profile.journal.value(entry)
+
+    assert missing.value.reference == entry.blob
 
 
 @pytest.mark.clause("run.journal.sqlite-write-lock")
