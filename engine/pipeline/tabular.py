@@ -107,7 +107,7 @@ def _values(array: pa.Array[Any], *, logical: str | None, site: Site) -> tuple[l
         raise site.refusal(logical or "json", f"values of {array.type}: {site.reason(problem)}") from None
 
 
-def _coarser(kind: pa.DataType) -> pa.DataType:
+def _coarser(kind: Any) -> Any:
     """The nested type `kind` with microseconds where it has nanoseconds."""
     if pa.types.is_timestamp(kind) and kind.unit == "ns":
         return pa.timestamp("us", tz=kind.tz)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from engine.pipeline.declaration import Column
 
 BODY: Final = "the body"
+CUT: Final = "Input data was truncated"
+"""How the decoder names JSON without its end."""
+
 MISSING: Final = object()
 """Stands for a path that the document does not have."""
 

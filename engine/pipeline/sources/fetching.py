@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -17,11 +16,12 @@ from engine.errors import (
     SourceShape,
     Transient,
 )
+from engine.pipeline.sources.inflating import inflated
 from engine.pipeline.sources.links import absolute, origin
 from engine.pipeline.sources.placeholders import masked, sample
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from engine.clock import Clock
 
@@ -51,6 +51,11 @@ class Answer:
     url: str
     headers: httpx.Headers
     content: bytes
+
+    @property
+    def ends_anywhere(self) -> bool:
+        """Whether nothing said where the body ends, so that one cut off looks like a whole one."""
+        return not {"content-length", "transfer-encoding"} & set(self.headers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +117,7 @@ class Fetcher:
     def _read(self, response: httpx.Response, place: str) -> bytes:
         deadline = self.clock.now() + self.timeout_ms
         content = bytearray()
-        for chunk in _decompressed(response):
+        for chunk in inflated(response):
             content += chunk
             if len(content) > LARGEST_ANSWER:
                 raise ConnectorBoundHit(place=place, bound="linear-memory", limit=f"{LARGEST_ANSWER >> 20} MiB a page")
@@ -130,19 +135,3 @@ class Fetcher:
 
     def _too_slow(self, place: str) -> ConnectorBoundHit:
         return ConnectorBoundHit(place=place, bound="call-deadline", limit=f"{self.timeout_ms / 1000:g} s a read")
-
-
-def _decompressed(response: httpx.Response) -> Iterator[bytes]:
-    """The body, decompressed. Raise `httpx.DecodingError` where gzip ends early: the client takes that for a whole."""
-    if response.headers.get("content-encoding", "").strip().lower() != "gzip":
-        yield from response.iter_bytes()
-        return
-    stream = zlib.decompressobj(zlib.MAX_WBITS | 16)
-    try:
-        for chunk in response.iter_raw():
-            yield stream.decompress(chunk)
-        yield stream.flush()
-    except zlib.error as error:
-        raise httpx.DecodingError(str(error)) from error
-    if response.num_bytes_downloaded and not stream.eof:
-        raise httpx.DecodingError("its gzip data ends before its end")

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from engine.clock import SystemClock
-from engine.errors import Config, SourceLoop, SourceShape
+from engine.errors import Config, SourceLoop, SourceShape, Transient
 from engine.pipeline.declaration import HttpSource, Table
 from engine.pipeline.sources import answers, unchanged, versions
 from engine.pipeline.sources.fetching import Answer, Fetcher, Request
+from engine.pipeline.sources.inflating import CODINGS
 from engine.pipeline.sources.links import origin, param_names, with_params, without_user
 from engine.pipeline.sources.paging import Numbered, Position, way
 from engine.pipeline.sources.placeholders import filled, holds_placeholder, masked
@@ -146,12 +147,22 @@ class _Walk:
         sha256 = unchanged.of_content(answer.content) if self._digested else ""
         if answer.status == 204:
             return answers.Page(request.place, answer.url, links, None, [], sha256)
-        content_type = answer.headers.get("content-type", "")
-        body = answers.document(
-            answer.content, request.place, content_type=content_type, quote=self._quoted, decoder=self._decoder
-        )
+        body = self._document(answer, request.place)
         found = answers.rows(body, request.place, records=self._declared.records)
         return answers.Page(request.place, answer.url, links, body, found, sha256)
+
+    def _document(self, answer: Answer, place: str) -> Any:
+        content_type = answer.headers.get("content-type", "")
+        try:
+            return answers.document(
+                answer.content, place, content_type=content_type, quote=self._quoted, decoder=self._decoder
+            )
+        except SourceShape as shape:
+            if answer.ends_anywhere and answers.CUT in shape.facts["found"]:
+                raise Transient(
+                    f"{place} broke off: {self.masked(shape.facts['found'])}, of no announced length"
+                ) from None
+            raise
 
     def refuse_loop(self, page: answers.Page, after: Position | None) -> None:
         """Raise `SourceLoop` when `page` leads to a position that this walk has asked."""
@@ -204,7 +215,7 @@ def _marked(pages: Iterable[_Step]) -> dict[str, Any]:
 def _headers(declared: dict[str, str], user: tuple[str, str] | None) -> dict[str, str]:
     lowered = {name.lower(): value for name, value in declared.items()}
     basic = {"authorization": f"Basic {b64encode(':'.join(user).encode()).decode()}"} if user else {}
-    return {"accept": "application/json", **basic, **lowered}
+    return {"accept": "application/json", "accept-encoding": ", ".join(CODINGS), **basic, **lowered}
 
 
 def _holds_credentials(declared: HttpSource) -> bool:

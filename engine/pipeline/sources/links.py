@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 _PORTS: Final = {"http": 80, "https": 443}
 
 _LINK: Final = re.compile(r'<([^<>]*)>((?:[^",<]|"(?:[^"\\]|\\.)*")*)')
-_PARAMETER: Final = re.compile(r';\s*([^\s=;,"]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s";,]+))')
+_PARAMETER: Final = re.compile(r';\s*([^\s=;,"]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|\'([^\';,"]*)\'|([^\s";,]+))')
+_WHOLE: Final = re.compile(
+    r'<[^<>]*>(?:\s*;\s*(?:[^\s=;,"<>]+(?:\s*=\s*(?:"(?:[^"\\]|\\.)*"|\'[^\';,"<>]*\'|[^\s";,<>]*))?)?)*'
+)
+_NEXT: Final = re.compile(r"(?<![\w-])next(?![\w-])", re.IGNORECASE)
 
 
 def origin(url: str) -> str:
@@ -67,18 +71,24 @@ def param_names(url: str) -> frozenset[str]:
 
 
 def next_link(headers: Iterable[str]) -> str | None:
-    """The target of the first link whose relation types hold `next` (RFC 8288), of all `Link` headers given."""
+    """The target of the first link whose relation types hold `next` (RFC 8288), of all `Link` headers given.
+
+    Relations in single quotes are understood, too. Raise ValueError with a header in which `next` stands where no link
+    has it: to take that for the last page would end a walk early without a word.
+    """
     for header in headers:
         for target, parameters in _LINK.findall(header):
             if "next" in _relations(parameters):
                 return str(target).strip()
+        if _NEXT.search(_WHOLE.sub("", header)):
+            raise ValueError(header)
     return None
 
 
 def _relations(parameters: str) -> list[str]:
-    for name, quoted, plain in _PARAMETER.findall(parameters):
+    for name, quoted, single, plain in _PARAMETER.findall(parameters):
         if name.lower() == "rel":
-            return re.sub(r"\\(.)", r"\1", quoted or plain).lower().split()
+            return re.sub(r"\\(.)", r"\1", quoted or single or plain).lower().split()
     return []
 
 

@@ -110,7 +110,11 @@ class LinkHeader(_Linked):
     def after(self, page: Page, position: Position | None) -> Position | None:
         """The link, resolved from where the page was found; none: the end."""
         del position
-        link = next_link(page.links)
+        try:
+            link = next_link(page.links)
+        except ValueError as unread:
+            expected = 'links as <URL>; rel="next"'
+            raise SourceShape(place=page.place, path="Link", found=kind(str(unread)), expected=expected) from None
         return _followed(page, "Link", link) if link is not None else None
 
 

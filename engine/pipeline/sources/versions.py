@@ -11,12 +11,12 @@ from typing import Final
 from engine.shapes import Connector
 
 MODULES: Final = {
-    "http": ("answers", "fetching", "http", "links", "paging", "placeholders", "unchanged"),
+    "http": ("answers", "fetching", "http", "inflating", "links", "paging", "placeholders", "unchanged"),
     "file": ("answers", "delimited", "file", "jsonl", "lines", "parquet", "placeholders", "unchanged"),
     "sql": ("dsn", "placeholders", "postgres", "relations", "sql", "sqlite"),
 }
 """The modules of this package whose text each connector's hash stands for."""
 
-HTTP: Final = Connector(id="http", version="1", hash="2900f60ff1009ff8d1505eb2db0faa1d2158152b649e2ed43c2dfe4e9d58ca91")
+HTTP: Final = Connector(id="http", version="1", hash="9582731eb36a7504a890e1b6f0992f3c9e3336b6021054d6e5604af938adbfee")
 SQL: Final = Connector(id="sql", version="1", hash="a45cde62c8c6cba27c52ab902ca1d90b9c0a121b4ffb4f3e92a107bf511ef287")
-FILE: Final = Connector(id="file", version="1", hash="e21a3195a01e98b0da495c50a18a6ddff3078f97d1b79b817866ba5a64daf3b2")
+FILE: Final = Connector(id="file", version="1", hash="07022ede61fe4dac1ca467eaa7a52b68f2e2147b46d680de395add21348c5749")

@@ -101,7 +101,7 @@ INSTANT = '"2023-11-14T22:13:20.123456"'
         (pa.array([[NANOS, None]], pa.list_(pa.timestamp("ns"))), f"[{INSTANT},null]"),
         (pa.array([[NANOS]], pa.large_list(pa.timestamp("ns"))), f"[{INSTANT}]"),
         (pa.array([[NANOS]], pa.list_(pa.timestamp("ns"), 1)), f"[{INSTANT}]"),
-        (pa.array([{"at": NANOS, "n": "x"}], pa.struct({"at": pa.timestamp("ns"), "n": pa.string()})),
+        (pa.array([{"at": NANOS, "n": "x"}], pa.struct([("at", pa.timestamp("ns")), ("n", pa.string())])),
          f'{{"at":{INSTANT},"n":"x"}}'),
         (pa.array([[("k", NANOS)]], pa.map_(pa.string(), pa.timestamp("ns"))), f'[["k",{INSTANT}]]'),
         (pa.array([[1001]], pa.list_(pa.time64("ns"))), '["00:00:00.000001"]'),

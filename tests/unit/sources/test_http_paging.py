@@ -106,11 +106,25 @@ def test_the_link_header_is_followed_until_there_is_none(site: Site, reader: Rea
         (['<a>; rel="prev"; rel="next"'], None),
         (['<a;b,c>;rel = "next" ,<d>;rel=next'], "a;b,c"),
         (["nonsense", ""], None),
+        (["<a>; rel='next'"], "a"),
+        (["<a>; title='b; c'; rel='prev next'"], "a"),
+        (["<a>;; foo; rel=next;"], "a"),
+        (["<a>; rel=prev; title=next"], None),
         ([], None),
     ],
 )  # fmt: skip
 def test_the_first_link_related_as_next_counts(headers: list[str], target: str | None) -> None:
     assert next_link(headers) == target
+
+
+@pytest.mark.parametrize("header", ["/rows?p=2; rel=next", '</rows?p=2>; rel="next', "</a>, rel=next", "</a> rel=NEXT"])
+def test_a_link_that_cannot_be_read_is_no_last_page(site: Site, reader: Reader, header: str) -> None:
+    site.lay("/rows", [{"id": 1}], Link=header)
+
+    with pytest.raises(SourceShape) as refusal:
+        reader.rows(paginate=LINK)
+
+    assert (refusal.value.path, header in refusal.value.found) == ("Link", True)
 
 
 def test_page_numbers_go_on_past_a_short_page_until_an_empty_one(site: Site, reader: Reader) -> None:
