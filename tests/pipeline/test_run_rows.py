@@ -88,10 +88,10 @@ def test_a_row_names_where_it_comes_from_and_keeps_its_plan_after_retirement(sho
     shop.feed.serves(orders(1))
     table = shop.table()
 
-    shop.fire(table, run_id="r")
+    fired = shop.fire(table, run_id="r")
 
     row = shop.store.run("r")
-    assert (row.pipeline_id, row.table, row.site_id) == ("shop", "orders", "site-1")
+    assert (row.fire_id, row.pipeline_id, row.table, row.site_id) == (fired.fire_id, "shop", "orders", "site-1")
     assert (shop.owner(), row.plan_ref) == (None, table.content_hash)
     assert row.connector is not None
     assert row.connector.id == f"python:{shop.module.__name__}:pulls"
