@@ -26,8 +26,9 @@ if TYPE_CHECKING:
         ({}, CursorKind.OPAQUE_TOKEN),
         ({"incremental": "at"}, CursorKind.MONOTONIC),
         ({"entry": "snapshots"}, CursorKind.SNAPSHOT_ID),
+        ({"entry": "snapshots", "incremental": "at"}, CursorKind.MONOTONIC),
     ],
-    ids=["undeclared", "a watermark", "declared"],
+    ids=["undeclared", "a watermark", "declared", "a watermark over what is declared"],
 )
 def test_a_marker_carries_the_kind_of_its_cursor(shop: Shop, declared: dict[str, Any], kind: CursorKind) -> None:
     shop.feed.serves(orders(1))
@@ -68,14 +69,16 @@ def test_a_run_that_fails_moves_no_position(shop: Shop) -> None:
 
 
 @pytest.mark.clause("run.advance.commit-with-rows")
-def test_the_catalog_caches_what_the_newest_marker_says(shop: Shop) -> None:
+@pytest.mark.parametrize("entry", ["pulls", "snapshots"])
+def test_the_catalog_caches_what_the_newest_marker_says(shop: Shop, entry: str) -> None:
     for number in (1, 2):
         shop.feed.serves(*(orders(page) for page in range(number)))
-        shop.run()
+        shop.run(entry=entry)
         marker = shop.marker()
         cached = shop.store.here.profile.database.run(call("read_cursor", table_name="orders"))[0][0]
 
         assert cached[1] == marker.seq == number
+        assert cached[3] == marker.cursor_kind
         assert (marker.position, marker.rows) == (number, 1)
         assert str(marker.position) in map(str, cached)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from engine.corpus.marker import tail
 from engine.corpus.read import ReadFace
 from engine.pipeline.runner import Request, fire
@@ -48,6 +50,7 @@ def test_a_python_source_sees_its_own_secrets_and_their_values_are_masked(shop: 
     assert outcome.runs[0].masked == 1
 
 
+@pytest.mark.clause("run.advance.cursor-bytes")
 def test_a_position_that_holds_a_secret_is_stored_by_its_name_and_handed_back_whole(shop: Shop) -> None:
     path = shop.base / "contextful.toml"
     path.write_text(MANIFEST.format(module=shop.module.__name__))

@@ -89,7 +89,7 @@ def test_engines_that_take_turns_each_go_on_where_the_other_stopped(shop: Shop) 
     assert shop.ids() == [0, 1, 2, 3]
 
 
-@pytest.mark.clause("run.own.scope-independence")
+@pytest.mark.clause("run.own.scope-independence", "run.advance.cursor-bytes")
 def test_two_tables_at_once_keep_their_own_rows_and_positions(shop: Shop) -> None:
     """Two engines on one catalog, neither refused nor locked out, three runs each."""
 

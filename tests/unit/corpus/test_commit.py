@@ -175,6 +175,7 @@ def test_a_marker_that_could_not_be_created_leaves_no_parts(corpus: Any, monkeyp
     assert corpus.names() == []
 
 
+@pytest.mark.clause("run.advance.concurrency-by-kind")
 @pytest.mark.parametrize(("standing", "ours", "committed"), [(5, 3, 5), (3, 5, 5), (None, 3, 3), (5, None, 5)])
 def test_a_monotonic_position_never_goes_back(corpus: Any, standing: Any, ours: Any, committed: Any) -> None:
     terms = {"cursor_kind": CursorKind.MONOTONIC, "higher": max}
@@ -185,6 +186,7 @@ def test_a_monotonic_position_never_goes_back(corpus: Any, standing: Any, ours: 
     assert marker.position == committed
 
 
+@pytest.mark.clause("run.advance.concurrency-by-kind", "run.advance.cursor-bytes")
 def test_an_opaque_position_is_whatever_the_run_says(corpus: Any) -> None:
     corpus.land("r-1", [{"id": 1, "v": "a"}], position={"page": "z"}, higher=max)
 
