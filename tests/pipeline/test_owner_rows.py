@@ -1,0 +1,44 @@
+"""What the row of a table's owner says that nothing compares: its scope, and the input it was opened on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from engine.ports import Call, Statement
+from engine.shapes import RunStatus
+from tests.pipeline.conftest import Shop, orders
+
+if TYPE_CHECKING:
+    from engine.ports import Row
+
+
+def failing_at(shop: Shop, page: int, *, name: str = "orders") -> Row:
+    """The scope and the input hash of the owner that a run leaves which fails at `page`."""
+    shop.feed.serves(*(orders(number) for number in range(page + 1)))
+    shop.feed.failures = {page: ValueError("the page")}
+    (row,) = shop.fire(shop.table(name)).runs
+    assert row.status is RunStatus.FAILED
+    asking = Statement("ask", "SELECT scope, input_hash FROM owners", (), reads=True, durable=False)
+    (owner,) = shop.store.here.profile.database.run(Call(asking, {}))[0]
+    return owner
+
+
+@pytest.mark.clause("run.own.execution-owner")
+def test_an_owner_records_the_input_it_was_opened_on_and_no_resume_compares_it(shop: Shop) -> None:
+    _, fresh = failing_at(shop, 1)
+    shop.run()
+    _, moved = failing_at(shop, 3)
+
+    assert None not in (fresh, moved)
+    assert fresh != moved
+    assert shop.run().replayed == 1
+
+
+@pytest.mark.clause("run.own.host-scope")
+@pytest.mark.parametrize("name", ["orders", "Orders_2"])
+def test_a_tables_owner_is_kept_under_the_tables_name_as_it_is_declared(shop: Shop, name: str) -> None:
+    scope, _ = failing_at(shop, 1, name=name)
+
+    assert scope == f"table:{name}"
