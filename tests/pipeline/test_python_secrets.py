@@ -66,11 +66,11 @@ def test_a_position_that_holds_a_secret_is_stored_by_its_name_and_handed_back_wh
     project = Project.find(path, environ=environ, clock=shop.store.clock)
     with project.engine() as engine:
         (pipeline,) = project.manifest.pipelines
-        for _ in range(2):
-            request = Request(pipeline, pipeline.tables)
-            fire(engine, request, secrets=project.secrets(pipeline), watcher=Silent())
+        request, secrets = Request(pipeline, pipeline.tables), project.secrets(pipeline)
+        fires = [fire(engine, request, secrets=secrets, watcher=Silent()) for _ in range(2)]
         marker = tail(engine.profile.objects, "orders")
 
     assert asked == [None, {"link": "/next?token=s3cr3t-value"}]
     assert marker is not None
     assert marker.position == {"link": "/next?token=${TOKEN}"}
+    assert [outcome.runs[0].masked for outcome in fires] == [1, 1]
