@@ -43,6 +43,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
+def interrupted(arguments: Sequence[str]) -> int:
+    """Tell that the command of `arguments` was interrupted, and return its exit code."""
+    stop = Canceled("interrupted", remedy="what was recorded stays: the same command goes on from there")
+    return _refuse(output.refused(stop), described(stop), code=stop.exit_code, json=_wants_json(arguments))
+
+
 def _ran(arguments: list[str]) -> int:
     json = _wants_json(arguments)
     try:
@@ -54,8 +60,7 @@ def _ran(arguments: list[str]) -> int:
     except ContextfulError as error:
         return _refuse(output.refused(error), described(error), code=error.exit_code, json=json)
     except KeyboardInterrupt:
-        stop = Canceled("interrupted", remedy="what was recorded stays: the same command goes on from there")
-        return _refuse(output.refused(stop), described(stop), code=stop.exit_code, json=json)
+        return interrupted(arguments)
     except Exception as defect:  # the last line of defense: a defect is named, never thrown at a user
         return _defective(defect, json=json)
 
@@ -78,7 +83,7 @@ def _defective(defect: Exception, *, json: bool) -> int:
     return _refuse(f"InternalError: {text}", error, code=1, json=json)
 
 
-def _wants_json(arguments: list[str]) -> bool:
+def _wants_json(arguments: Sequence[str]) -> bool:
     """Whether errors are told as JSON too; asked before anything is parsed, since parsing may be what fails."""
     with suppress(ValueError):
         arguments = arguments[: arguments.index("--")]

@@ -105,7 +105,7 @@ class Desk:
             environ["CONTEXTFUL_JSON"] = "1"
         self.engines += 1
         # Without -P the working directory would come first on the import path, its files before the library's.
-        argv = [sys.executable, "-P", "-m", "engine.cli.main", *command]
+        argv = [sys.executable, "-P", "-m", "engine.cli", *command]
         return self.supervisor.run(argv, environ=environ, stdout=stdout)
 
 
