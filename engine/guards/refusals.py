@@ -45,7 +45,7 @@ def settled(database: Database, asked: Asked) -> EffectSettled:
     """The refusal of an entry that a receipt settled (rule G12)."""
     audits = database.run(call("find_guard_audit", **asked.entry))[0]
     found = [(token, text) for token, text, *_ in audits if evidence(text, token=token).proof is Proof.RECEIPT]
-    # Where files keep the journal a crash may have come between the mark and its audit row.
+    # The release before this one left an entry's file so where a crash came between the mark and its audit row.
     token, receipt = found[0] if found else ("TOKEN", f"receipt:{asked.key.idempotency_key}:ID")
     return EffectSettled(step=asked.key.step, execution_id=asked.key.execution_id, receipt=receipt, token=token)
 

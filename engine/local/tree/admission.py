@@ -24,6 +24,7 @@ from engine.guards.evidence import Proof
 from engine.guards.refusals import blocking, refused, settled, unsettled
 from engine.guards.rules import Admissible, Mark, admissible
 from engine.guards.store import Guards
+from engine.local.tree.entries import Before
 from engine.shapes import Entry, EntryKey
 from engine.sql import call
 
@@ -95,12 +96,10 @@ class TreeAdmission:
 
     @contextmanager
     def settling(self, guard: Guard, given: Evidence, value: bytes | None) -> Iterator[None]:
-        """Settle the entry's file, then let the batch release the guard; where that is refused, take it back.
+        """Write into the entry's file what the evidence makes of it, then let the batch release the guard.
 
-        A crash between the two leaves the entry settled under a guard that stands, and no audit row. Nobody sends it
-        then but a takeover that may replay, whose window covers a repetition whatever a receipt says; reconciling once
-        more writes the row and releases. The other way round a crash would release the guard of an entry that the next
-        attempt sends though its receipt was accepted.
+        It counts from the audit row on, which that batch appends: so the entry is settled in the same batch (rule G12),
+        and a batch that is refused, fails or is not come to leaves the entry as it was.
         """
         with self._placed(value) as placed, self._tree.changing(guard.execution_id):
             # A takeover that replays takes no lock: it may still come before the batch, and is what that meets.
@@ -112,14 +111,8 @@ class TreeAdmission:
                     raise refusal.advising("leave --value out: the guard is released, and the recorded value stays")
                 yield
                 return
-            self._journal.put(_settled(entry, given, placed))
-            try:
-                yield
-            except ContextfulError:
-                # The guard's audit row tells a batch that was refused from one that failed when it was through.
-                if not self._audited(guard):
-                    self._journal.put(entry)
-                raise
+            self._journal.put(_settled(entry, given, placed), before=Before(entry, guard.token, given.text))
+            yield
 
     @contextmanager
     def recording(self, guard: Guard, given: Evidence, value: bytes) -> Iterator[None]:
@@ -141,9 +134,6 @@ class TreeAdmission:
 
     def _placed(self, value: bytes | None) -> AbstractContextManager[Placed]:
         return nullcontext((None, None)) if value is None else self._journal.placed(value)
-
-    def _audited(self, guard: Guard) -> bool:
-        return any(token == guard.token for token, *_ in self._db.run(call("list_guard_audit"))[0])
 
     def _require_admissible(self, entry: Entry, asked: Asked) -> None:
         """Raise what `refuse_inadmissible` refuses where the journal is a table."""

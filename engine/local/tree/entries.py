@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 from engine.errors import StorageUnusable
 from engine.shapes import Awakeable, AwakeableState, BlobRef, Entry, EntryKey, canonical_json
@@ -12,9 +13,22 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def entry_content(entry: Entry) -> bytes:
-    """Return the file of `entry`."""
-    head = {
+_MARKS: Final = ("claim", "admitted_at", "doubts", "receipt", "destination")
+"""What evidence changes of an entry besides its value, which it has none of before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What an entry is until the audit row of the `evidence` for the guard `token` stands, which then settles it."""
+
+    entry: Entry
+    token: str
+    evidence: str
+
+
+def entry_content(entry: Entry, *, before: Before | None = None) -> bytes:
+    """Return the file of `entry`; `before` it counts, an audit row must stand."""
+    head: dict[str, Any] = {
         "step": entry.key.step,
         "input": entry.key.input,
         "run_id": entry.run_id,
@@ -28,11 +42,14 @@ def entry_content(entry: Entry) -> bytes:
         "receipt": entry.receipt,
         "destination": entry.destination,
     }
+    if before:
+        marks = {name: getattr(before.entry, name) for name in _MARKS}
+        head["before"] = {"marks": marks, "token": before.token, "evidence": before.evidence}
     return _line(head) + (entry.value or b"")
 
 
-def entry_of(content: bytes, *, execution_id: str, path: Path) -> Entry | None:
-    """Return the entry a file holds.
+def entry_of(content: bytes, *, execution_id: str, path: Path) -> tuple[Entry, Before | None] | None:
+    """Return the entry a file holds, and what it is before the audit row that it waits for.
 
     None for an empty file: only a first claim is not synced, and a loss of power may leave it so. Raise
     `StorageUnusable` for anything else that is no whole entry, because taking it for unclaimed would repeat an effect.
@@ -42,7 +59,7 @@ def entry_of(content: bytes, *, execution_id: str, path: Path) -> Entry | None:
     head, value = _parted(content, path)
     if head["inline"] not in {None, len(value)}:
         raise StorageUnusable(place=str(path), reason=f"holds {len(value)} of {head['inline']} recorded bytes")
-    return Entry(
+    entry = Entry(
         EntryKey(execution_id, head["step"], head["input"]),
         head["claim"],
         head["run_id"],
@@ -56,6 +73,10 @@ def entry_of(content: bytes, *, execution_id: str, path: Path) -> Entry | None:
         # A file of the schema before has none.
         head.get("destination"),
     )
+    if "before" not in head:
+        return entry, None
+    told = head["before"]
+    return entry, Before(replace(entry, value=None, blob=None, **told["marks"]), told["token"], told["evidence"])
 
 
 def referenced(head: bytes, *, path: Path) -> str | None:

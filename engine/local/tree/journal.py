@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from engine.local.tree.blobs import TreeBlobs
+    from engine.local.tree.entries import Before
     from engine.local.tree.tree import Tree
     from engine.ports import Call, Database
 
@@ -179,9 +180,12 @@ class TreeJournal:
         if self.find(key) is None:
             self.put(Entry(key, None, "awakeable", 0, None, value, blob))
 
-    def put(self, entry: Entry) -> Entry:
-        """Write the entry's file, whole; the caller holds the execution's lock."""
-        self._tree.put(self._tree.entry(entry.key), entry_content(entry))
+    def put(self, entry: Entry, *, before: Before | None = None) -> Entry:
+        """Write the entry's file, whole; the caller holds the execution's lock.
+
+        With `before` it reads as that until the audit row of an operator's evidence stands: no mark counts without it.
+        """
+        self._tree.put(self._tree.entry(entry.key), entry_content(entry, before=before))
         return entry
 
     def _require(self, attempt: Attempt, ledger: Sequence[Call]) -> None:
@@ -208,7 +212,18 @@ class TreeJournal:
 
     def _read(self, path: Path) -> Entry | None:
         content = self._tree.read(path)
-        return entry_of(content, execution_id=path.parent.name, path=path) if content else None
+        found = entry_of(content, execution_id=path.parent.name, path=path) if content else None
+        if found is None:
+            return None
+        entry, before = found
+        return before.entry if before and not self._audited(before) else entry
+
+    def _audited(self, before: Before) -> bool:
+        """Whether the audit row stands that ends `before`. A guard is reconciled once: no other row is like it."""
+        key = before.entry.key
+        looked = call("find_guard_audit", execution_id=key.execution_id, step=key.step, input=key.input)
+        (audits,) = self._db.run(looked)
+        return any((token, evidence) == (before.token, before.evidence) for token, evidence, *_ in audits)
 
     def _files(self, execution_id: str, suffix: str) -> list[Path]:
         return self._tree.files(self._tree.execution(execution_id), suffix=suffix)
