@@ -1,4 +1,4 @@
-"""Local copies of objects, for readers that want a path: each named by object and etag, so none is ever stale."""
+"""Local copies of objects, for readers that want a path: each named by object and version, so none is ever stale."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import os
 import secrets
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
 
-from engine.local.disk import refusing
+from engine.local.disk import SHUT, refusing
 from engine.shapes import domain_hash
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KEPT_BYTES: Final = 4 << 30
 """How much stays on the disk from one process to the next."""
@@ -22,39 +21,60 @@ IN_USE_S: Final = 3600
 
 
 class Copies:
-    """Copies below `folder`. Losing one costs a download."""
+    """Copies below `folder`. Losing one costs a download.
+
+    Where nothing may be written there, new ones are kept in a folder of this process's own that goes with it.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._own: TemporaryDirectory[str] | None = None
         _pruned(folder)
 
-    def find(self, name: str, etag: str) -> Path | None:
-        """The copy of `name` as it was under `etag`, if it is here."""
-        path = self._path(name, etag)
-        with suppress(FileNotFoundError):
-            os.utime(path)
+    def find(self, name: str, version: str) -> Path | None:
+        """The copy of `name` as it was at `version`, if it is here."""
+        for path in self._paths(name, version):
+            try:
+                os.utime(path)
+            except FileNotFoundError:
+                continue
+            except OSError as refusal:
+                if refusal.errno not in SHUT or not path.exists():
+                    continue
             return path
         return None
 
-    def keep(self, name: str, etag: str, content: bytes) -> Path:
+    def keep(self, name: str, version: str, content: bytes) -> Path:
         """Keep `content` as that copy; it has its name when it is whole."""
-        path = self._path(name, etag)
-        written = self._folder / f".{secrets.token_hex(16)}"
+        *_, path = self._paths(name, version)
         with refusing(path):
-            self._folder.mkdir(parents=True, exist_ok=True)
             try:
-                written.write_bytes(content)
-                written.replace(path)
-            finally:
-                written.unlink(missing_ok=True)
-        return path
+                return _written(path, content)
+            except OSError as refusal:
+                if self._own or refusal.errno not in SHUT:
+                    raise
+        self._own = TemporaryDirectory(prefix="contextful-")
+        return self.keep(name, version, content)
 
     def absent(self, name: str) -> Path:
         """A path at which nothing is, and that tells the name."""
         return self._folder / "absent" / name
 
-    def _path(self, name: str, etag: str) -> Path:
-        return self._folder / f"{domain_hash('contextful.copy', name, etag)[:32]}-{name.rpartition('/')[2]}"
+    def _paths(self, name: str, version: str) -> list[Path]:
+        """Where that copy may be; a new one goes to the last."""
+        file = f"{domain_hash('contextful.copy', name, version)[:32]}-{name.rpartition('/')[2]}"
+        return [self._folder / file, *([Path(self._own.name) / file] if self._own else [])]
+
+
+def _written(path: Path, content: bytes) -> Path:
+    written = path.with_name(f".{secrets.token_hex(16)}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        written.write_bytes(content)
+        return written.replace(path)
+    finally:
+        with suppress(OSError):
+            written.unlink(missing_ok=True)
 
 
 def _pruned(folder: Path) -> None:

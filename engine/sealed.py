@@ -16,7 +16,7 @@ import hashlib
 import hmac
 import json
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 from engine.errors import SealBroken, SealKeyUnusable, StorageCapabilityMissing
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from engine.copies import Copies
     from engine.ports import Blobs, Database, Objects
     from engine.shapes import Entry
 
@@ -164,9 +165,7 @@ class SealedObjects:
 
     def local(self, name: str, *, sha256: str | None = None) -> Path:
         """A file of this machine, for its owner alone, that holds the opened content as it stands now."""
-        from engine.copies import Copies  # noqa: PLC0415 - only who reads by path needs it
-
-        copies = Copies(self._opened)
+        copies = self._copies
         if sha256 and (copy := copies.find(name, sha256)):
             return copy
         content = self.get(name)
@@ -174,6 +173,12 @@ class SealedObjects:
             return copies.absent(name)
         version = hashlib.sha256(content).hexdigest()
         return copies.find(name, version) or copies.keep(name, version, content)
+
+    @cached_property
+    def _copies(self) -> Copies:
+        from engine.copies import Copies  # noqa: PLC0415 - only who reads by path needs it
+
+        return Copies(self._opened)
 
     def check(self) -> None:
         """Raise `SealBroken` where the corpus is sealed under another key, or holds rows and is not sealed."""

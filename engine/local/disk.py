@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from engine.errors import StorageUnusable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+
+SHUT: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+"""What a folder says in which nothing may be written."""
 
 
 @contextmanager

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from engine.clock import Clock, SystemClock, pauses
 from engine.errors import EngineClosed, Refused, StorageBusy, StorageUnusable
+from engine.local import frozen
+from engine.local.disk import SHUT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,15 +24,21 @@ _DAMAGED: Final = (
     "initialize and contextful catalog rebuild: every row stays, the recorded work of unfinished runs is gone"
 )
 _SHUT: Final = "make it and its folder writable for whoever runs this, and run again"
+_UNFOLDED: Final = "copy it with everything beside it to a folder that may be written, and use it there"
+_LOOKS: Final = 3
+"""How often a batch that reads a file that may not be written begins anew because somebody else wrote it."""
+
 _BUSY: Final = frozenset({"SQLITE_BUSY", "SQLITE_BUSY_RECOVERY", "SQLITE_BUSY_SNAPSHOT", "SQLITE_LOCKED"})
 
 
 class SqliteDatabase:
-    """A SQL store in `path`, created when it is not there (run.journal.sqlite-stores).
+    """A SQL store in `path`, opened at first use and created when it is not there (run.journal.sqlite-stores).
 
     Every batch that writes is one immediate transaction (run.journal.sqlite-write-lock): under write-ahead logging a
     deferred read that turns into a write fails at once instead of waiting. A batch reaches the disk before it returns
     when one of its statements is durable; the others are visible at once and reach the disk with the next durable one.
+
+    Where neither the file nor anything beside it may be written it is only read.
     """
 
     def __init__(self, path: Path, *, clock: Clock | None = None) -> None:
@@ -38,19 +46,18 @@ class SqliteDatabase:
         self._clock = clock or SystemClock()
         self._turn = threading.Lock()
         self._closed = False
-        self._connection = self._connect()
+        self._opened: sqlite3.Connection | None = None
+        self._frozen: frozen.Stamp | None = None
         self._synced = True
 
     def run(self, *calls: Call) -> list[Rows]:
         """Run `calls` as one transaction."""
         with self._turn:
             try:
-                if all(c.statement.reads for c in calls):
-                    return self._read(calls)
-                return self._write(calls)
+                return self._steadily(calls)
             except sqlite3.IntegrityError as refusal:
                 raise Refused(constraint=str(refusal)) from refusal
-            except sqlite3.Error as failure:
+            except (sqlite3.Error, OSError) as failure:
                 raise self._failure(failure) from failure
 
     def now(self) -> int:
@@ -61,7 +68,44 @@ class SqliteDatabase:
         """Close the file; the last to close folds the log into it."""
         with self._turn:
             self._closed = True
-            self._connection.close()
+            self._drop()
+
+    @property
+    def _connection(self) -> sqlite3.Connection:
+        """The connection, opened at first use: whoever asks the corpus alone needs no state."""
+        if self._closed:
+            raise EngineClosed
+        if self._opened is None:
+            self._opened = self._connect()
+        return self._opened
+
+    def _drop(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+        self._opened = self._frozen = None
+
+    def _steadily(self, calls: tuple[Call, ...]) -> list[Rows]:
+        """Run `calls`; on a file that may not be written, again where somebody else wrote it meanwhile."""
+        for _ in range(_LOOKS):
+            try:
+                results = self._run(calls)
+            except sqlite3.Error:
+                if self._as_it_was():
+                    raise
+            else:
+                if self._as_it_was():
+                    return results
+            self._drop()
+        reason = "it may only be read here, and somebody else keeps writing it"
+        raise StorageUnusable(place=str(self.path), reason=reason).advising(_UNFOLDED)
+
+    def _as_it_was(self) -> bool:
+        return self._frozen is None or self._frozen == frozen.Stamp.of(self.path)
+
+    def _run(self, calls: tuple[Call, ...]) -> list[Rows]:
+        if all(c.statement.reads for c in calls):
+            return self._read(calls)
+        return self._write(calls)
 
     def _read(self, calls: tuple[Call, ...]) -> list[Rows]:
         if len(calls) == 1:
@@ -125,17 +169,26 @@ class SqliteDatabase:
             connection.execute("PRAGMA secure_delete=OFF")
             connection.execute("PRAGMA busy_timeout=0")
         except (sqlite3.Error, OSError) as failure:
+            if frozen.shut(self.path, failure):
+                return self._connect_frozen()
             raise self._failure(failure) from failure
         return connection
 
-    def _failure(self, failure: Exception) -> EngineClosed | StorageUnusable:
-        if self._closed:
-            return EngineClosed()
+    def _connect_frozen(self) -> sqlite3.Connection:
+        """A connection that only reads. Raise `StorageUnusable` where the file is not whole without its log."""
+        stamp = frozen.Stamp.of(self.path)
+        if stamp.log:
+            reason = f"{self.path.name}-wal holds what was committed last, and nothing may be written here to read it"
+            raise StorageUnusable(place=str(self.path), reason=reason).advising(_UNFOLDED)
+        self._frozen = stamp
+        return frozen.connected(self.path)
+
+    def _failure(self, failure: Exception) -> StorageUnusable:
         unusable = StorageUnusable(place=str(self.path), reason=getattr(failure, "strerror", None) or str(failure))
         name = getattr(failure, "sqlite_errorname", "")
         if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
             return unusable.advising(_DAMAGED)
-        if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")) or isinstance(failure, PermissionError):
+        if name.startswith(frozen.REFUSALS) or getattr(failure, "errno", None) in SHUT:
             return unusable.advising(_SHUT)
         return unusable
 

@@ -113,11 +113,11 @@ class Shell:
         assert ended.code == 0, ended.err
         return ended.document
 
-    def script(self, *arguments: str, **environ: str) -> Ended:
-        """Run the installed script as a process of its own."""
+    def script(self, *arguments: str, before: tuple[str, ...] = (), **environ: str) -> Ended:
+        """Run the installed script as a process of its own, started by the command `before` where there is one."""
         ended = subprocess.run(
-            [SCRIPT, *arguments], cwd=self.folder, env={**os.environ, **environ}, capture_output=True, text=True,
-            timeout=60, check=False,
+            [*before, SCRIPT, *arguments], cwd=self.folder, env={**os.environ, **environ}, capture_output=True,
+            text=True, timeout=60, check=False,
         )  # fmt: skip
         return Ended(ended.returncode, ended.stdout, ended.stderr)
 

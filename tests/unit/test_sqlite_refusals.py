@@ -56,4 +56,4 @@ def test_a_folder_where_the_file_should_stand_is_told_so(tmp_path: Path) -> None
     (tmp_path / "state.sqlite").mkdir()
 
     with pytest.raises(StorageUnusable, match="unable to open database file; make it and its folder writable"):
-        SqliteDatabase(tmp_path / "state.sqlite")
+        SqliteDatabase(tmp_path / "state.sqlite").run(call("SELECT 1", reads=True))
