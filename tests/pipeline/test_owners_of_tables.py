@@ -143,7 +143,7 @@ def test_the_owner_retires_and_the_position_is_cached_in_one_batch(shop: Shop, m
     assert [batch for batch in batches if "retire_owner" in batch] == [b for b in batches if "cache_position" in b]
 
 
-@pytest.mark.clause("run.own.marker-reconciles")
+@pytest.mark.clause("run.own.marker-reconciles", "run.own.one-commit-per-run")
 def test_a_crash_between_marker_and_catalog_replays_nothing_of_what_is_committed(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -149,16 +149,36 @@ def test_a_crash_leaves_its_staged_parts_and_the_next_fire_removes_them(shop: Sh
     assert [marker.by.run_id for marker in history(shop.store.here.profile.objects, "orders")] == ["r2"]
 
 
+@pytest.mark.clause("run.own.stage-discard")
+def test_a_fire_beside_a_run_at_work_leaves_its_staged_parts_alone(shop: Shop) -> None:
+    beside: list[list[str]] = []
+
+    def look(*_: object) -> None:
+        if not beside:
+            shop.module.feeds["other"] = lambda _: iter([Pull(rows=orders(9))])
+            shop.fire(shop.table("customers", entry="other"), engine=shop.store.engine())
+            beside.append(shop.staged())
+
+    shop.feed.serves(orders(1), orders(2))
+    (row,) = shop.fire(shop.table(), run_id="r", look=look).runs
+
+    assert beside == [["r/000000.arrow"]]
+    assert (row.status, shop.ids()) == (RunStatus.SUCCESS, [1, 2])
+
+
 @pytest.mark.clause("run.own.stage-instant", "run.own.stage-commit-seq")
 def test_every_row_of_a_run_carries_the_number_and_instant_of_its_commit(shop: Shop) -> None:
+    began = shop.store.clock.now()
+
     def source(_: Ask) -> Iterator[Pull]:
         for page in range(3):
-            shop.store.clock.advance(5_000)
+            shop.store.clock.advance(5_000)  # what is staged does not know yet when it is committed
             yield Pull(rows=orders(page), position=page + 1, more=page < 2)
 
     shop.module.script = source
     shop.run(run_id="r")
 
+    assert shop.marker().committed_at == shop.store.clock.now() == began + 15_000
     found = shop.read("SELECT DISTINCT _run_id, _commit_seq, epoch_ms(_ingested_at), _site_id FROM orders")
     assert found == [("r", 1, shop.marker().committed_at, "site-1")]
     assert shop.read("SELECT _row_seq FROM orders ORDER BY _row_seq") == [(0,), (1,), (2,)]

@@ -159,6 +159,23 @@ def _refusing(*_: Any, **__: Any) -> None:
     raise ValueError("the catalog is gone")
 
 
+@pytest.mark.clause("run.own.stage-schema", "run.own.source-stage-schema")
+def test_what_a_checkpoint_landed_is_the_schema_that_the_next_pull_is_staged_against(shop: Shop, unit: int) -> None:
+    limit(shop.store.here, unit)
+    sixteen(shop)
+    shop.feed.pages[:5] = [
+        *([row | {"size": 7} for row in page(number)] for number in range(1, 5)),
+        [row | {"size": "large"} for row in page(5)],
+    ]
+
+    row = shop.run()
+
+    assert row.error is not None
+    assert "orders.size is int64 and cannot take string" in row.error["message"]
+    assert "(orders, pull 4, row 1)" in row.error["message"]
+    assert (shop.feed.read, shop.ids(), shop.owner()) == ([0, 1, 2, 3, 4], [1, 2, 3, 4], None)
+
+
 @pytest.mark.clause("run.record.skipped-count")
 def test_rows_bytes_and_skipped_inputs_are_summed_over_every_commit(shop: Shop, unit: int) -> None:
     limit(shop.store.here, unit)

@@ -8,7 +8,7 @@ import pytest
 
 from engine.corpus.commit import commit
 from engine.corpus.marker import Marker, find, tail
-from engine.errors import CommitContended, ExecutionSuperseded, StorageUnusable
+from engine.errors import CommitContended, ExecutionSuperseded, StorageBindingUnavailable, StorageUnusable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +42,27 @@ def test_a_create_repeated_after_a_lost_answer_finds_its_own_marker(
     assert corpus.rows() == [(1, "a")]
 
 
+@pytest.mark.clause("run.own.stage-discard", "run.own.one-commit-per-run")
+def test_parts_stay_where_an_unanswered_marker_may_still_come_to_name_them(
+    corpus: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create, sent = corpus.objects.create, []
+
+    def silent(name: str, content: bytes) -> bool:
+        sent.append((name, content))
+        raise StorageBindingUnavailable(place=name, reason="no answer", applied="unknown")
+
+    monkeypatch.setattr(corpus.objects, "create", silent)
+    with pytest.raises(StorageBindingUnavailable):
+        corpus.land("r-1", [{"id": 1, "v": "a"}])
+    assert corpus.newest is None
+
+    create(*sent[0])
+
+    assert corpus.rows() == [(1, "a")]
+
+
+@pytest.mark.clause("run.own.stage-commit-seq", "run.own.stage-instant")
 def test_a_number_taken_by_another_run_is_left_to_it(corpus: Any) -> None:
     staged = corpus.stage("r-1", [{"id": 1, "v": "a"}])
 
@@ -68,6 +89,7 @@ def test_a_commit_that_others_keep_overtaking_gives_up_and_removes_its_parts(
     assert corpus.newest.by.run_id == "o-2"
 
 
+@pytest.mark.clause("run.own.one-commit-per-run", "run.own.stage-discard")
 def test_a_stalled_attempt_that_continues_publishes_nothing(corpus: Any) -> None:
     stalled, taker = corpus.stage("r-1", [{"id": 1, "v": "a"}]), corpus.stage("r-2", [{"id": 1, "v": "a"}])
     taken: list[Marker] = []
@@ -85,6 +107,7 @@ def test_a_stalled_attempt_that_continues_publishes_nothing(corpus: Any) -> None
     assert corpus.rows() == [(1, "a")]
 
 
+@pytest.mark.clause("run.own.one-commit-per-run", "run.own.stage-discard")
 def test_a_stalled_attempt_finds_its_taker_behind_another_runs_commit(corpus: Any) -> None:
     stalled, taker = corpus.stage("r-1", [{"id": 1, "v": "a"}]), corpus.stage("r-2", [{"id": 1, "v": "a"}])
 
@@ -99,6 +122,7 @@ def test_a_stalled_attempt_finds_its_taker_behind_another_runs_commit(corpus: An
     assert not corpus.names("t/parts/r-1/")
 
 
+@pytest.mark.clause("run.own.one-commit-per-run")
 def test_a_taker_that_finds_the_work_committed_takes_it_as_done(corpus: Any) -> None:
     before = corpus.land("r-1", [{"id": 1, "v": "a"}], execution_id="x-1", position="p1")
 

@@ -63,6 +63,7 @@ def test_a_pull_is_refused_against_the_tables_schema(corpus: Any) -> None:
     assert (refusal.value.column, refusal.value.standing) == ("id", "int64")
     assert refusal.value.place == "t, pull 0, row 1"
     assert stage.parts == ()
+    assert stage.schema == Schema()
 
 
 @pytest.mark.clause("run.own.stage-schema")
