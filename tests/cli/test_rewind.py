@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from engine.errors import (
+    ExecutionLive,
     ExecutionPinMismatch,
     ExecutionRewindNotPending,
     ExecutionRewindPlanCurrent,
@@ -111,6 +112,36 @@ def test_an_owner_nobody_asked_another_plan_of_is_rewound_by_force_only(store: S
     assert store.recorded(execution.execution_id) == ["one"]
     rewind(store.here, execution.execution_id, reason="impatience", force=True)
     assert store.owner() is None
+
+
+@pytest.mark.clause("run.own.rewind-plan-current")
+def test_an_open_refused_for_a_live_attempt_alone_asked_no_other_plan(store: Store, clock: SettableClock) -> None:
+    execution = store.elsewhere()
+    execution.step("one", Effect())
+    with pytest.raises(ExecutionLive):
+        store.open()
+    execution.closed = True
+    clock.advance(LEASE + 1)
+
+    with pytest.raises(ExecutionRewindPlanCurrent):
+        rewind(store.here, execution.execution_id, reason="impatience")
+
+    assert store.recorded(execution.execution_id) == ["one"]
+
+
+@pytest.mark.clause("run.own.rewind-record")
+def test_two_rewinds_at_one_instant_leave_one_row(
+    store: Store, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execution = dead(store, clock)
+    stale = store.here.owners.all()
+    rewind(store.here, execution.execution_id, reason="first", force=True)
+    monkeypatch.setattr(store.here.owners, "all", lambda: stale)
+
+    rewind(store.here, execution.execution_id, reason="second", force=True)
+
+    told = [row.reason for row in store.here.runs.since(0, ceiling=100) if row.status is RunStatus.CANCELED]
+    assert told == ["first"]
 
 
 @pytest.mark.clause("run.own.rewind-unsafe")

@@ -75,6 +75,18 @@ def test_a_store_of_another_schema_admits_no_work(store: Store) -> None:
     assert (refusal.value.found, refusal.value.supported) == ("3", str(SCHEMA_VERSION))
 
 
+@pytest.mark.clause("run.journal.execution-schema")
+def test_a_store_that_does_not_say_its_schema_admits_no_work_and_is_told_none(store: Store) -> None:
+    database = store.here.profile.database
+    database.run(raw("DELETE FROM meta WHERE name = 'schema'"))
+
+    with pytest.raises(ExecutionSchemaIncompatible) as refusal:
+        store.engine()
+
+    assert refusal.value.found == "none"
+    assert "schema" not in dict(database.run(call("read_meta"))[0])
+
+
 @pytest.mark.clause("run.journal.storage-unsupported")
 def test_an_unknown_profile_selects_no_other(tmp_path: Path, clock: SettableClock) -> None:
     with pytest.raises(StorageProfileUnsupported, match="sqlite") as refusal:

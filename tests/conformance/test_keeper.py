@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import threading
 import time
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from engine.clock import SystemClock
 from engine.errors import ExecutionSuperseded
 from engine.execution.keeper import LEASE_MS, RENEW_MS, Keeper
 from engine.shapes import RunStatus
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.clocks import SettableClock
+
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 def soon(condition: Callable[[], bool]) -> bool:
@@ -87,8 +92,8 @@ def test_a_running_row_shows_who_holds_it_and_until_when(store: Store, clock: Se
 
     assert owner is not None
     assert owner.lease_expires_at == clock.now() + LEASE
-    assert owner.pid > 0
-    assert owner.boot_id
+    assert owner.pid == os.getpid()
+    assert owner.boot_id == (BOOT_ID.read_text().strip() if BOOT_ID.exists() else "unknown")
 
 
 @pytest.mark.clause("run.record.owner-lease")
@@ -141,6 +146,52 @@ def test_a_job_that_raises_is_warned_of_and_stops_no_other(
     assert "keeper job failed" in caplog.text
     keeper.end(first)
     keeper.end(second)
+    assert keeper.join(5)
+
+
+@pytest.mark.clause("run.cancel.keeper-panic")
+def test_a_last_job_that_raises_ends_its_own_registration_and_no_other(
+    clock: SettableClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    keeper = Keeper(clock)
+    ran: list[str] = []
+
+    def panics() -> None:
+        raise RuntimeError("the store is away as a handle is dropped")
+
+    dropped, other = (keeper.register(lambda: ran.append("works"), every_ms=1_000) for _ in range(2))
+    with caplog.at_level(logging.WARNING, logger="contextful"):
+        keeper.end(dropped, last=panics)
+        warned = soon(lambda: "keeper job failed" in caplog.text)
+    clock.advance(1_000)
+    keeper.wake()
+
+    assert warned
+    assert soon(lambda: ran == ["works"])
+    keeper.end(other)
+    assert keeper.join(5)
+
+
+@pytest.mark.clause("run.cancel.engine-keeper")
+def test_the_keeper_sleeps_until_the_earliest_deadline_and_no_shorter() -> None:
+    readings: list[int] = []
+
+    class Read(SystemClock):
+        def now(self) -> int:
+            readings.append(super().now())
+            return readings[-1]
+
+    keeper = Keeper(Read())
+    ran: list[str] = []
+    late = keeper.register(lambda: ran.append("late"), every_ms=60_000)
+    time.sleep(0.3)
+    looked = len(readings)
+    early = keeper.register(lambda: ran.append("early"), every_ms=20)
+
+    assert looked < 10
+    assert soon(lambda: ran[:3] == ["early"] * 3)
+    keeper.end(early)
+    keeper.end(late)
     assert keeper.join(5)
 
 

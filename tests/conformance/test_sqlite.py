@@ -6,17 +6,18 @@ import hashlib
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from engine.clock import SystemClock
-from engine.errors import BlobMissing, Refused
+from engine.errors import AwakeableTimedOut, BlobMissing, Refused
 from engine.host import Engine, Settings
 from engine.ports import Call, Statement
 from engine.schedule import Schedule
@@ -74,6 +75,24 @@ def test_journal_blobs_and_waits_are_in_one_file_in_write_ahead_mode(store: Stor
     assert digest == named
     machine = {path.name for path in store.root.iterdir()} - {"corpus"}
     assert machine == {"state.sqlite", "state.sqlite-wal", "state.sqlite-shm"}
+
+
+@pytest.mark.clause("run.journal.sqlite-stores")
+def test_every_store_of_an_engine_goes_over_one_connection(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = sqlite3.connect
+    opened: list[sqlite3.Connection] = []
+
+    def counted(*where: Any, **options: Any) -> sqlite3.Connection:
+        opened.append(connect(*where, **options))
+        return opened[-1]
+
+    monkeypatch.setattr("engine.local.sqlite.sqlite3.connect", counted)
+    execution = store.open(engine=store.engine())
+    execution.step("large", Effect(b"x" * (MIB + 1)))
+    with pytest.raises(AwakeableTimedOut):
+        execution.wait("approval", ttl_ms=1)
+
+    assert len(opened) == 1
 
 
 @pytest.mark.clause("run.journal.sqlite-stores")

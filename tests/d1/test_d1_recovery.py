@@ -183,7 +183,7 @@ def test_an_address_that_can_be_none_is_named(tmp_path, url: str):
 
 
 @pytest.mark.clause("run.journal.storage-incomplete")
-@pytest.mark.parametrize("part", ["database", "journal", "awakeables", "objects"])
+@pytest.mark.parametrize("part", ["database", "journal", "admission", "awakeables", "objects"])
 def test_a_profile_that_lacks_a_part_admits_nothing(store, part: str):
     with pytest.raises(StorageCapabilityMissing, match=part):
         replace(store.profile(), **{part: None}).require_whole()

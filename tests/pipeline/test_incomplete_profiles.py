@@ -62,7 +62,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.clause("run.journal.storage-incomplete")
-@pytest.mark.parametrize("part", ["database", "journal", "awakeables", "objects"])
+@pytest.mark.parametrize("part", ["database", "journal", "admission", "awakeables", "objects"])
 def test_a_profile_without_a_part_is_refused_and_closed_again(
     tmp_path: Path, clock: SettableClock, installed: Any, part: str
 ) -> None:

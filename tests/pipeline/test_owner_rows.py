@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from engine.ports import Call, Statement
+from engine.rewind import rewind
 from engine.shapes import RunStatus
 from tests.pipeline.conftest import Shop, orders
 
@@ -42,3 +43,16 @@ def test_a_tables_owner_is_kept_under_the_tables_name_as_it_is_declared(shop: Sh
     scope, _ = failing_at(shop, 1, name=name)
 
     assert scope == f"table:{name}"
+
+
+@pytest.mark.clause("run.own.rewind-record")
+def test_the_row_of_a_rewound_table_stands_under_its_scope(shop: Shop) -> None:
+    failing_at(shop, 1)
+    owner = shop.owner()
+    assert owner is not None
+
+    row = rewind(shop.store.here, owner.execution_id, reason="over", force=True, pipelines={"orders": "shop"})
+
+    assert shop.store.run(row.run_id) == row
+    assert (row.table, row.pipeline_id, row.host_scope) == ("orders", "shop", None)
+    assert (row.execution_id, row.plan_ref, row.started_at) == (owner.execution_id, owner.plan_ref, owner.opened_at)
