@@ -19,6 +19,7 @@ from engine.errors import (
 from engine.operator.desk import LocalDesk
 from engine.operator.remote import Remote, RemoteDesk
 from engine.operator.tokens import settings_folder
+from engine.pipeline.manifest.reading import placed
 from engine.sealed import Seal
 from engine.storage import preflight
 
@@ -57,8 +58,9 @@ def place(
     """The desk of `project`, of the manifest's where none is named; closed with the block.
 
     A Worker that the environment names comes first, then one in the user's settings, then the store of the manifest.
-    The store of the manifest goes by `clock`, or by the machine's. Raise `OperatorProjectUnknown` where nothing leads
-    anywhere, or what the place that was found lacks.
+    Settings that cannot be read and do not speak of a project whose manifest is here are passed over. The store of the
+    manifest goes by `clock`, or by the machine's. Raise `OperatorProjectUnknown` where nothing leads anywhere, or what
+    the place that was found lacks.
     """
     found, problem = _found(manifest, environ, clock)
     if problem and manifest is not None:
@@ -68,8 +70,7 @@ def place(
     name = project or (found.manifest.project if found else "")
     mine = found if found and found.manifest.project == name else None
     destinations = {each.name: each.url for each in mine.manifest.destinations} if mine else {}
-    known = _settings(environ)
-    if remote := _remote(name, known, environ):
+    if remote := _remote(name, environ, needed=mine is None):
         desk = RemoteDesk(remote, seal=Seal.of(environ), now_s=SystemClock().now() // 1000)
         with closing(desk), _named(name):
             yield Place(name, desk, destinations)
@@ -78,7 +79,7 @@ def place(
         here = (
             f"the manifest here is of project {found.manifest.project!r}" if found else str(problem and problem.message)
         )
-        told = ", ".join(sorted(known)) or "none"
+        told = ", ".join(sorted(_projects(settings_folder(environ) / PROJECTS))) or "none"
         raise OperatorProjectUnknown(project=name, found=f"{here}, and {PROJECTS} has {told}")
     with mine, _named(name):
         mine.initialize_if_new()
@@ -111,13 +112,23 @@ def _found(
         return None, problem
 
 
-def _remote(name: str, known: Mapping[str, Any], environ: Mapping[str, str]) -> Remote | None:
-    """The Worker of the project, None where nothing names one. Raise what is wrong with what does."""
+def _remote(name: str, environ: Mapping[str, str], *, needed: bool) -> Remote | None:
+    """The Worker of the project, None where nothing names one. Raise what is wrong with what does.
+
+    Where settings are not `needed`, since a store is at hand, broken ones that do not speak of the project say nothing.
+    """
     if endpoint := environ.get(ENDPOINT):
         return _credited(name, _address(endpoint, place=ENDPOINT), variable=CREDENTIAL, environ=environ)
+    file = settings_folder(environ) / PROJECTS
+    try:
+        known = _projects(file)
+    except OperatorEndpointUnusable:
+        if needed or _speaks_of(name, file):
+            raise
+        return None
     if name not in known:
         return None
-    told, entry = known[name], f"{PROJECTS}: [project.{name}]"
+    told, entry = known[name], f"{file}: [project.{name}]"
     if not isinstance(told, dict) or set(told) - _KEYS or not isinstance(told.get("endpoint"), str):
         raise OperatorEndpointUnusable(place=entry, found="must have endpoint and may have credential_env, both texts")
     variable = told.get("credential_env", CREDENTIAL)
@@ -150,16 +161,27 @@ def _address(text: str, *, place: str) -> str:
     return text.rstrip("/")
 
 
-def _settings(environ: Mapping[str, str]) -> dict[str, Any]:
-    """What the user's settings say of each project."""
-    file = settings_folder(environ) / PROJECTS
+def _projects(file: Path) -> dict[str, Any]:
+    """What the user's settings say of each project. Raise `OperatorEndpointUnusable` for what cannot be read."""
+    text = ""
     try:
-        told = tomllib.loads(file.read_text(encoding="utf-8"))
+        text = file.read_text(encoding="utf-8")
+        told = tomllib.loads(text)
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as problem:
-        raise OperatorEndpointUnusable(place=str(file), found=f"cannot be read: {problem}") from problem
+    except (OSError, ValueError, RecursionError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else placed(str(problem), text)
+        unusable = OperatorEndpointUnusable(place=str(file), found=f"cannot be read: {reason}")
+        raise unusable.advising(f"mend that file, or say where the Worker is by {ENDPOINT}") from problem
     projects = told.get("project", {})
     if not isinstance(projects, dict):
         raise OperatorEndpointUnusable(place=str(file), found="project must be tables, one a project")
     return projects
+
+
+def _speaks_of(name: str, file: Path) -> bool:
+    """Whether the broken settings may be about the project: they hold its name, or nobody can tell."""
+    try:
+        return name.encode() in file.read_bytes()
+    except OSError:
+        return True

@@ -55,6 +55,13 @@ def load(
     return manifest(found.document, path.absolute())
 
 
+def placed(message: str, text: str) -> str:
+    """A syntax error's text with line and column in every case: the parser says only "at end of document" for one."""
+    lines = text.split("\n")
+    end = f"(at line {len(lines)}, column {len(lines[-1]) + 1}, the end of the file)"
+    return re.sub(r"\(at end of document\)", end, message)
+
+
 def _parsed(path: Path) -> dict[str, Any]:
     text = _text(path)
     try:
@@ -62,7 +69,7 @@ def _parsed(path: Path) -> dict[str, Any]:
     except RecursionError:
         raise _unreadable(path, "found values nested too deep to read; allowed: a few levels") from None
     except ValueError as error:  # TOMLDecodeError, and what int() says of a number with thousands of digits
-        raise _unreadable(path, f"found what is no TOML: {_placed(str(error), text)}") from None
+        raise _unreadable(path, f"found what is no TOML: {placed(str(error), text)}") from None
 
 
 def _text(path: Path) -> str:
@@ -74,13 +81,6 @@ def _text(path: Path) -> str:
         raise _unreadable(path, f"cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError as error:
         raise _unreadable(path, f"found no UTF-8 at byte {error.start}; allowed: UTF-8 text") from None
-
-
-def _placed(message: str, text: str) -> str:
-    """A syntax error's text with line and column in every case: the parser says only "at end of document" for one."""
-    lines = text.split("\n")
-    end = f"(at line {len(lines)}, column {len(lines[-1]) + 1}, the end of the file)"
-    return re.sub(r"\(at end of document\)", end, message)
 
 
 def _unreadable(path: Path, problem: str) -> ManifestInvalid:
