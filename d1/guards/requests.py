@@ -79,7 +79,8 @@ def reconcile(asked: Place, body: bytes) -> Reconcile:
         raise OperatorRequestUnusable(found="evidence must be a text of 1 to 1000 characters")
     operator = signature(who) if isinstance(who, str) else None
     if operator is None:
-        raise OperatorRequestUnusable(found=f"operator must be {NAME}")
+        unusable = OperatorRequestUnusable(found=f"operator: {who!r:.80} is not {NAME}")
+        raise unusable.advising('give the name of who says so: "operator": "anna"')
     if not isinstance(dry_run, bool):
         raise OperatorRequestUnusable(found="dry_run must be true or false")
     return Reconcile(asked.project, asked.token or "", evidence, operator, _value(given.get("value")), dry_run)

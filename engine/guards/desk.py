@@ -76,7 +76,7 @@ class Desk:
         G9). Raise `ExecutionGuardUnknown`, `ExecutionGuardHeld` or `ExecutionGuardEvidenceMismatch` and change nothing,
         `Config` for an `operator` that is no name.
         """
-        operator = _signed(operator)
+        operator = signed(operator)
         decided = decision(self._guards.get(token), evidence, valued=value is not None)
         if not dry_run:
             self._release(decided, operator=operator, value=value)
@@ -88,7 +88,7 @@ class Desk:
         Raise `ExecutionGuardUnknown` unless that receipt released the guard `token` and its step is still unrecorded,
         `Config` for an `operator` that is no name.
         """
-        operator = _signed(operator)
+        operator = signed(operator)
         given = read(evidence, token=token)
         found = next((each for each in self.audits() if (each.token, each.evidence) == (token, given.text)), None)
         if found is None or given.proof is not Proof.RECEIPT:
@@ -232,7 +232,7 @@ def settlement(guard: Guard, given: Evidence, placed: dict[str, Any] | None) -> 
             return call("settle_entry", **entry, receipt=given.text, **(placed or nothing))
 
 
-def _signed(operator: str) -> str:
+def signed(operator: str) -> str:
     """The name of `operator` as it goes on record. Raise `Config` for what is none."""
     name = signature(operator)
     if name is None:

@@ -16,7 +16,7 @@ from engine.errors import (
     OperatorEndpointUnreachable,
     StorageBindingUnavailable,
 )
-from engine.guards.desk import outcome
+from engine.guards.desk import outcome, signed
 from engine.guards.evidence import evidence as read
 from engine.operator.answers import document, refusal, standing
 from engine.operator.claims import RS256, NotProven, presented
@@ -67,8 +67,11 @@ class RemoteDesk:
     def reconcile(
         self, token: str, *, evidence: str, operator: str, value: bytes | None, dry_run: bool
     ) -> dict[str, Any]:
-        """Release the guard, or supply a value. Where the answer is lost, look; nothing is sent a second time."""
-        asked: dict[str, Any] = {"evidence": evidence, "operator": operator, "dry_run": dry_run}
+        """Release the guard, or supply a value. Where the answer is lost, look; nothing is sent a second time.
+
+        Raise `Config` for an operator who is no name, as a store here does, before anything is sent.
+        """
+        asked: dict[str, Any] = {"evidence": evidence, "operator": signed(operator), "dry_run": dry_run}
         if value is not None:
             asked["value"] = {"b64": base64.b64encode(self._placed(value)).decode()}
         path = f"{self._path}/{quote(token, safe='')}/reconcile"

@@ -55,6 +55,57 @@ def test_settings_that_lead_nowhere_are_named(laptop: Shell, settings: str, told
     assert told in refused.err
 
 
+def broken_settings(laptop: Shell, text: str) -> Path:
+    """The file of known projects, whose third line does not end."""
+    file = laptop.folder / "settings" / "contextful" / "projects.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text(f"{text}\n\n[project.mill\n", "utf-8")
+    return file
+
+
+@pytest.mark.parametrize("text", ["# nothing", '[project.bakery]\nendpoint = "https://bakery.example.com"'])
+def test_broken_settings_of_other_projects_keep_no_one_from_the_store_at_hand(laptop: Shell, text: str) -> None:
+    broken_settings(laptop, text)
+
+    assert laptop("storage", "guard").out == "no guard stands in project shop\n"
+    assert laptop("storage", "guard", "--token", "g-1", "--json").error["name"] == "ExecutionGuardUnknown"
+
+
+@pytest.mark.parametrize(("text", "project"), [("[project.shop]", "shop"), ("# nothing", "mill")])
+def test_broken_settings_that_are_needed_are_named_with_file_line_and_remedy(
+    laptop: Shell, text: str, project: str
+) -> None:
+    file = broken_settings(laptop, text)
+
+    refused = laptop("storage", "guard", "--project", project, "--json")
+
+    assert (refused.code, refused.error["name"]) == (2, "OperatorEndpointUnusable")
+    assert f"{file}: cannot be read" in refused.error["message"]
+    assert "(at line 3, column 14)" in refused.error["message"]
+    assert refused.error["remedy"] == "mend that file, or say where the Worker is by CONTEXTFUL_OPERATOR_ENDPOINT"
+
+
+def test_broken_settings_are_not_looked_at_where_a_variable_names_the_worker(laptop: Shell) -> None:
+    broken_settings(laptop, "[project.shop]")
+    laptop.set("CONTEXTFUL_OPERATOR_ENDPOINT", "http://127.0.0.1:9")
+    laptop.set("CONTEXTFUL_OPERATOR_CREDENTIAL", "held")
+
+    assert laptop("storage", "guard", "--json").error["name"] == "OperatorEndpointUnreachable"
+
+
+@pytest.mark.parametrize("operator", ["", "anna\n", "a" * 201])
+def test_an_operator_who_is_no_name_is_refused_before_a_worker_is_asked(laptop: Shell, operator: str) -> None:
+    words = ["storage", "reconcile-guard", "--token", "g-1", "--evidence", "receipt:k:ch_1", "--operator", operator]
+    here = laptop(*words, "--json")
+    laptop.set("CONTEXTFUL_OPERATOR_ENDPOINT", "http://127.0.0.1:9")
+    laptop.set("CONTEXTFUL_OPERATOR_CREDENTIAL", "held")
+
+    there = laptop(*words, "--json")
+
+    assert (there.code, there.error) == (here.code, here.error)
+    assert (here.code, here.error["name"]) == (2, "Config")
+
+
 @pytest.mark.parametrize("command", [("operator", "token"), ("storage", "guard")])
 def test_without_a_manifest_the_project_may_be_named(laptop: Shell, command: tuple[str, str]) -> None:
     (laptop.folder / "contextful.toml").unlink()

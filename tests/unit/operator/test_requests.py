@@ -82,6 +82,16 @@ def test_a_request_that_cannot_be_meant_is_refused_whole(others: dict[str, Any])
         asked_for(GIVEN | others)
 
 
+def test_an_operator_who_is_no_name_is_told_with_the_rule_and_what_to_do() -> None:
+    with pytest.raises(OperatorRequestUnusable) as refused:
+        asked_for(GIVEN | {"operator": "anna\n"})
+
+    assert str(refused.value) == (
+        "operator: 'anna\\n' is not a name of 1 to 200 printable characters; "
+        'give the name of who says so: "operator": "anna"'
+    )
+
+
 @pytest.mark.parametrize(
     "body",
     [b"", b"null", b"[]", b"7", b'"evidence"', b"{", b"\xff", b"[" * 10_000, b'{"evidence": ' + b"[" * DEEPEST],
