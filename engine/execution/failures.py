@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from engine.clock import SystemClock
 from engine.errors import ContextfulError, Permanent, Transient
 
 if TYPE_CHECKING:
@@ -28,6 +29,6 @@ def _of_status(response: httpx.Response) -> ContextfulError:
 
     # The query may hold a secret.
     place = f"{response.request.method} {response.request.url.copy_with(query=None, username=None, password=None)}"
-    wait = response.headers.get("Retry-After", "")
+    wait = response.headers.get("Retry-After")
     text = response.text if response.is_closed else ""
-    return failure(response.status_code, place, text=text, retry_after=wait if wait.isdecimal() else None)
+    return failure(response.status_code, place, text=text, retry_after=wait, now=SystemClock().now())
