@@ -40,7 +40,7 @@ def away(times: int) -> Effect:
     return Effect(failing(*[AWAY] * times))
 
 
-@pytest.mark.clause("run.retry.schedule")
+@pytest.mark.clause("run.retry.schedule", "run.retry.decision-is-pure")
 def test_delays_grow_by_the_factor_and_are_clamped(store: Store, clock: SettableClock) -> None:
     effect = away(3)
 

@@ -78,6 +78,20 @@ def test_a_failing_pull_is_tried_five_times_with_doubling_waits(shop: Shop) -> N
     assert waits(shop) == [100, 200, 400, 800]
 
 
+@pytest.mark.clause("run.retry.schedule")
+@pytest.mark.parametrize("entry", ["pulls", "moving"], ids=["journaled", "unjournaled"])
+def test_a_tables_own_schedule_says_how_often_and_after_how_long(shop: Shop, entry: str) -> None:
+    shop.feed.serves(orders(1), orders(2))
+    failing(shop, *(Transient("away") for _ in range(9)))
+    own = Schedule(attempts=3, base_ms=700, backoff="fixed", jitter_ms=0)
+
+    row = shop.run(entry=entry, schedule=own)
+
+    assert row.error is not None
+    assert "failed after 3 attempt(s)" in row.error["message"]
+    assert waits(shop) == [700, 700]
+
+
 @pytest.mark.clause("run.retry.single-attempt")
 def test_a_schedule_of_one_attempt_waits_for_nothing(shop: Shop) -> None:
     shop.feed.serves(orders(1))
