@@ -27,5 +27,8 @@ ON CONFLICT (table_name) DO UPDATE
 -- name: read_cursor
 SELECT table_name, seq, commit_id, kind, position FROM cursors WHERE table_name = :table_name;
 
+-- name: list_cursors
+SELECT table_name, seq, commit_id FROM cursors ORDER BY table_name;
+
 -- name: forget_cursor, durable
 DELETE FROM cursors WHERE table_name = :table_name;
