@@ -6,6 +6,7 @@ A request is the same under one fire, which an idempotency key names, or under o
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from engine.corpus.marker import history
@@ -16,19 +17,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from engine.corpus.marker import Marker
+    from engine.execution.held import Held
     from engine.host import Engine
     from engine.runs import RunRow
 
 
-def attempts(engine: Engine, table: str, *, base: str | None, fire_id: str) -> list[RunRow]:
-    """The runs of `table` so far: those of the fire, and those under the run id `base` and its replays."""
+def attempts(engine: Engine, table: str, *, base: str | None, fire_id: str, waited: str | None = None) -> list[RunRow]:
+    """The runs of `table` so far: those of the fire, those under the run id `base` and its replays, the one `waited`.
+
+    What waited is of another fire once another has resumed it.
+    """
     found = [run for run in engine.runs.of_fire(fire_id) if run.table == table]
     for name in names(base):
         run = engine.runs.get(name)
         if run is None:
             break
         found.append(run)
-    return found
+    ours = engine.runs.get(waited) if waited else None
+    return [*found, ours] if ours else found
 
 
 def names(base: str | None) -> Iterator[str]:
@@ -41,6 +47,12 @@ def names(base: str | None) -> Iterator[str]:
 def success_among(earlier: Sequence[RunRow]) -> RunRow | None:
     """The attempt that did it, if one has."""
     return next((run for run in earlier if run.status is RunStatus.SUCCESS), None)
+
+
+def answer_among(earlier: Sequence[RunRow], *, waited: str | None) -> RunRow | None:
+    """The attempt that did it, or else the one `waited`, where that has come to its end elsewhere, whichever it is."""
+    ended = (run for run in earlier if run.run_id == waited and run.status.terminal)
+    return success_among(earlier) or next(ended, None)
 
 
 def at_work(earlier: Sequence[RunRow], *, scope: str, now: int) -> ExecutionLive | None:
@@ -67,3 +79,21 @@ def orphaned_commit(engine: Engine, table: str, *, earlier: Sequence[RunRow]) ->
         return None
     markers = history(engine.profile.objects, table)
     return next((marker for marker in markers if marker.by.final and marker.by.run_id in dead), None)
+
+
+def closed_on(engine: Engine, held: Held, table: str, *, earlier: Sequence[RunRow]) -> RunRow | None:
+    """Close `held` on what one of `earlier` has landed since it was looked at, and return the row that tells of it.
+
+    None where none has. It is asked once the owner is held: from then on nobody else lands anything.
+    """
+    seen = [now for run in earlier if (now := engine.runs.get(run.run_id))]
+    done = success_among(seen)
+    landed = None if done else orphaned_commit(engine, table, earlier=seen)
+    if not (done or landed):
+        return None
+    row = held.ended(RunStatus.SUCCESS)
+    row = replace(row, rows=landed.rows, bytes=landed.size) if landed else row
+    # What is pending by now is another request's, and stays so, unless it is what has landed.
+    ours = landed is not None and landed.by.execution_id == held.attempt.execution_id
+    held.release(row) if held.resumed and not ours else held.retire(row)
+    return done or row

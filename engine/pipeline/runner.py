@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from engine.errors import CANCELED, NOT_NOW, Canceled, Config, ContextfulError, ExecutionLive, RunIdUsed
 from engine.fires import Fires, keyed_fire_id
-from engine.pipeline.attempts import at_work, attempts, orphaned_commit, success_among, unused
+from engine.pipeline.attempts import answer_among, at_work, attempts, unused
 from engine.pipeline.reconcile import scope_of
 from engine.pipeline.stage import discard_ended
 from engine.pipeline.table_run import TableRun, Watcher
@@ -146,20 +146,20 @@ def _run_table(
 ) -> RunRow:
     """Run the table, or return the run that has done it already.
 
-    The id is drawn from the look that found nothing done: whoever was at the same request in between has used it, and
-    what that came to is looked at anew. So two that ask for one run id at once land its rows once.
+    The id is drawn from the look that found nothing done: whoever was at the same request in between has used it, or
+    was at one of the attempts that were seen, and what that came to is looked at anew. So two that ask for one run id
+    at once land its rows once. A run that waits here may be resumed elsewhere, and is told as it ended.
     """
-    scope, run = scope_of(table.name), None
+    scope, run, waited = scope_of(table.name), None, None
     while True:
-        earlier = attempts(engine, table.name, base=base, fire_id=fire_id)
-        if done := success_among(earlier):
-            return done
+        earlier = attempts(engine, table.name, base=base, fire_id=fire_id, waited=waited)
+        if answer := answer_among(earlier, waited=waited):
+            return answer
         run = run or TableRun(engine, table, secrets=secrets, watcher=watcher)
         try:
             if _awaited(engine, request, scope, earlier):
                 continue
-            landed = orphaned_commit(engine, table.name, earlier=earlier)
-            row = run.run(unused(earlier, base=base) or engine.chance.run_id(), fire_id=fire_id, landed=landed)
+            row = run.run(unused(earlier, base=base) or engine.chance.run_id(), fire_id=fire_id, earlier=earlier)
         except RunIdUsed:
             if base is None:
                 raise
@@ -167,9 +167,9 @@ def _run_table(
             if not _patient(engine, request, live):
                 raise
         else:
-            while row.next_attempt_at and request.await_due(scope, row.next_attempt_at):
-                row = run.run(row.run_id, fire_id=fire_id)
-            return row
+            if not (row.next_attempt_at and request.await_due(scope, row.next_attempt_at)):
+                return row
+            waited = row.run_id
 
 
 def _stopped(engine: Engine, runs: Sequence[RunRow]) -> bool:

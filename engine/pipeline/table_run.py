@@ -30,6 +30,7 @@ from engine.errors import (
 from engine.execution.failures import failure_of
 from engine.meters import paced
 from engine.pins import Pins
+from engine.pipeline.attempts import closed_on
 from engine.pipeline.manifest import own_secrets
 from engine.pipeline.protect import Protection
 from engine.pipeline.publication import Publication
@@ -41,6 +42,8 @@ from engine.pipeline.walk import Walk
 from engine.shapes import CursorKind, RunStatus, canonical_json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from engine.corpus.marker import Marker
     from engine.execution.held import Held
     from engine.host import Engine
@@ -95,10 +98,11 @@ class TableRun:
         self._window: Window | None = None
         self._kind = cursors.kind_of(incremental=table.incremental, declared=self._source.cursor_kind)
 
-    def run(self, run_id: str, *, fire_id: str, landed: Marker | None = None) -> RunRow:
+    def run(self, run_id: str, *, fire_id: str, earlier: Sequence[RunRow] = ()) -> RunRow:
         """Run the table and return its closed row; a failure is on the row.
 
-        `landed` is the commit of an earlier attempt at the same request: then this one reads nothing and closes on it.
+        `earlier` are the attempts at the same request, none of which had done it when it was looked at: where one has
+        by now, this one reads nothing, closes on that, and the row of whichever did it is returned.
         Raise what refuses the run before it holds the table: `ExecutionLive`, `ExecutionPinMismatch`,
         `CursorFieldMismatch`, `LatenessUnmeasurable`, `CommitMissing`.
         """
@@ -117,9 +121,11 @@ class TableRun:
         )
         held = engine.hold(self._scope, self._pins(stored), run=run)
         self._watcher.opened(held.run)
-        if landed is not None:
-            return self._credited(held, landed)
         try:
+            # One that goes on is another's run, which waited for its own request.
+            if held.attempt.run_id == run_id and (done := closed_on(engine, held, table.name, earlier=earlier)):
+                self._watcher.closed(held.run)
+                return done
             # Another attempt may have committed and retired between the look above and the hold: now it stands still.
             base = reconciled(engine, table.name)
             walk, publication = self._prepared(held, base)
@@ -127,13 +133,6 @@ class TableRun:
             held.release(held.ended(RunStatus.FAILED, failure=failure_of(raised)))
             raise
         row = self._land(walk, publication)
-        self._watcher.closed(row)
-        return row
-
-    def _credited(self, held: Held, landed: Marker) -> RunRow:
-        row = replace(held.ended(RunStatus.SUCCESS), rows=landed.rows, bytes=landed.size)
-        # What is pending by now is another request's, and stays so.
-        held.release(row) if held.resumed else held.retire(row)
         self._watcher.closed(row)
         return row
 

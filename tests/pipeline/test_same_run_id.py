@@ -9,29 +9,15 @@ import pytest
 from engine.errors import NOT_NOW, Canceled, ExecutionLive
 from engine.fires import Fires, keyed_fire_id
 from engine.pins import Pins
-from engine.pipeline.table_run import TableRun
 from engine.shapes import FireState, RunStatus
+from tests.pipeline.between import between_look_and_open
 from tests.pipeline.conftest import orders
 from tests.stores import LEASE, PROJECT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from engine.host import Engine
     from engine.pipeline.runner import Outcome
     from tests.pipeline.conftest import Shop
-
-
-def between_look_and_open(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], Any]) -> None:
-    """Do `meanwhile` once, when the next run of a table has looked at what stands and not opened yet."""
-    run = TableRun.run
-
-    def overtaken(self: TableRun, run_id: str, **asked: Any) -> Any:
-        monkeypatch.setattr(TableRun, "run", run)
-        meanwhile()
-        return run(self, run_id, **asked)
-
-    monkeypatch.setattr(TableRun, "run", overtaken)
 
 
 def fired_in_the_midst(shop: Shop, **asked: Any) -> tuple[Outcome, Outcome]:
