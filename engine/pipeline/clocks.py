@@ -46,7 +46,10 @@ def judged(
         return None
     if clock not in batch.schema.names:
         raise _unorderable(table, found="no value in any row", place=place)
-    clocks = batch.column(clock).to_pylist()
+    try:
+        clocks = batch.column(clock).to_pylist()
+    except OverflowError:  # Arrow's instants go further than the calendar does
+        raise _unorderable(table, found="an instant before the year 1 or after 9999", place=place) from None
     if shaped.schema[clock].type == "json":
         nested = next(value for value in clocks if value is not None)
         raise _unorderable(table, found=f"the nested value {cursors.shown(nested)}", place=place)

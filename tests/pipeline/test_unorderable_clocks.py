@@ -7,6 +7,7 @@ from datetime import date, datetime, timezone
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from engine.shapes import Pull, RunStatus
@@ -29,6 +30,7 @@ UNORDERABLE: dict[str, tuple[list[dict[str, Any]], str]] = {
     "no number": ([{"id": 1, "at": 1.5}, {"id": 2, "at": math.nan}], "nan"),
     "no end": ([{"id": 1, "at": math.inf}], "inf"),
     "empty text": ([GOOD, {"id": 1, "at": ""}], "row 2"),
+    "empty text beside plain text": ([{"id": 0, "at": "a"}, {"id": 1, "at": ""}], "row 2"),
     "numbers and text": ([{"id": 1, "at": 7}, {"id": 2, "at": "seven"}], "row 2"),
     "an instant with a zone and one without": ([GOOD, {"id": 1, "at": "2026-01-02T00:00:00"}], "row 2"),
     "an instant and other text": ([GOOD, {"id": 1, "at": "yesterday"}], "row 2"),
@@ -49,6 +51,16 @@ def test_a_clock_without_an_order_ends_the_pull(shop: Shop, what: str) -> None:
     assert "orders.at" in _refused(row)["message"]
     assert shop.feed.read == [0], "it is not tried again"
     assert shop.owner() is None
+
+
+@pytest.mark.clause("run.advance.unorderable-position")
+def test_an_instant_past_every_calendar_is_told_as_what_it_is(shop: Shop) -> None:
+    far = pa.table({"id": [1], "at": pa.array([2**53], pa.timestamp("ms"))})
+    shop.module.script = lambda _: iter([Pull(rows=far)])
+
+    row = shop.run(incremental="at")
+
+    assert "orders.at cannot be ordered: an instant before the year 1 or after 9999" in _refused(row)["message"]
 
 
 @pytest.mark.clause("run.advance.unorderable-position")

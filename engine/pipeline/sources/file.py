@@ -57,8 +57,8 @@ class Files:
     def pulls(self, ask: Ask) -> Iterator[Pull]:
         """One pull a batch, each carrying the position of the next; a file without rows is an empty pull.
 
-        Raise `Config` when no file matches or the position's file is gone, `SourceChanged` when a file is not the one
-        that the position was given in, `SourceShape` naming file and line.
+        Raise `Config` when no file matches, a name is no text, or the position's file is gone, `SourceChanged` when a
+        file is not the one that the position was given in, `SourceShape` naming file and line.
         """
         mark = self._mark(ask.position)
         if mark and (skip := unchanged.skipped(ask.position, sha256=mark["sha256"])):
@@ -135,6 +135,9 @@ class Files:
         if not names:
             raise Config(f"{self._place()}: no file in {base} matches {pattern!r}",
                          remedy="mend source.path, or put a file there")  # fmt: skip
+        if odd := [name for name in names if not _utf8(name)]:
+            raise Config(f"{self._place()}: the name {odd[0]!r} is no UTF-8, so no position could say where the walk "
+                         "stands", remedy="rename the file, or have source.path leave it out")  # fmt: skip
         return names
 
     def _format(self, name: str) -> str:
@@ -158,6 +161,15 @@ class Files:
 def _within(position: Any) -> bool:
     """Whether `position` is a place in the files."""
     return isinstance(position, dict) and isinstance(position.get("row"), int)
+
+
+def _utf8(name: str) -> bool:
+    """Whether a file's name is text; the system takes any bytes."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _reader(format_: str) -> Reader:

@@ -89,7 +89,7 @@ class HttpPages:
         while True:
             page, after = self._step(walk, position)
             if numbered:
-                if page.rows and page.rows == rows:
+                if page.rows and _same(page.rows, rows):
                     raise SourceLoop(place=page.place, position="the rows of the page before it")
                 rows = page.rows
             yield page, after
@@ -203,6 +203,11 @@ class _Walk:
 
     def _quoted(self, content: bytes) -> str:
         return self.masked(content[:8192].decode("utf-8", "backslashreplace"))
+
+
+def _same(rows: list[dict[str, Any]], before: Any) -> bool:
+    """Whether two pages hold the same rows, as JSON tells them apart: to Python, true is 1 and 1.0."""
+    return rows == before and repr(rows) == repr(before)
 
 
 def _marked(pages: Iterable[_Step]) -> dict[str, Any]:

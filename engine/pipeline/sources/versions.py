@@ -17,6 +17,6 @@ MODULES: Final = {
 }
 """The modules of this package whose text each connector's hash stands for."""
 
-HTTP: Final = Connector(id="http", version="1", hash="9582731eb36a7504a890e1b6f0992f3c9e3336b6021054d6e5604af938adbfee")
+HTTP: Final = Connector(id="http", version="1", hash="9a668cca0d91d09b47a7f9ba01f11e6a73d89071e07526c00e72672e556b99d9")
 SQL: Final = Connector(id="sql", version="1", hash="a45cde62c8c6cba27c52ab902ca1d90b9c0a121b4ffb4f3e92a107bf511ef287")
-FILE: Final = Connector(id="file", version="1", hash="07022ede61fe4dac1ca467eaa7a52b68f2e2147b46d680de395add21348c5749")
+FILE: Final = Connector(id="file", version="1", hash="2a78c8b67012362ba86d0a740e58fbea57f0ecf72573bda5ab2c0654afa8023f")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import tracemalloc
 from typing import TYPE_CHECKING, Any
 
@@ -112,6 +113,14 @@ def test_a_name_with_brackets_is_a_file_and_an_absolute_pattern_stays_absolute(f
 
     assert folder.rows("a[1].csv") == [{"id": "1"}]
     assert folder.at("/nowhere").rows(f"{folder.path}/a*.csv") == [{"id": "1"}]
+
+
+def test_a_name_that_is_no_text_is_refused_before_anything_is_read(folder: Folder) -> None:
+    folder.write("a.csv", b"id\n1\n")
+    folder.write(os.fsdecode(b"b\xff.csv"), b"id\n2\n")
+
+    with pytest.raises(Config, match=r"b\\udcff\.csv' is no UTF-8"):
+        next(folder.pulls("*.csv"))
 
 
 @pytest.mark.parametrize("position", [{"file": "gone.csv", "row": 1}, {"url": "http://h"}, "x"])

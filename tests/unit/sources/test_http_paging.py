@@ -259,6 +259,13 @@ def test_a_server_that_ignores_the_page_number_is_a_loop(site: Site, reader: Rea
         reader.rows(paginate=paging)
 
 
+def test_pages_that_python_takes_for_equal_are_no_loop(site: Site, reader: Reader) -> None:
+    for number, rows in enumerate([[{"on": True}], [{"on": 1}], [{"on": 1.0}], []], start=1):
+        site.lay(f"/rows?page={number}", rows)
+
+    assert [type(row["on"]) for row in reader.rows(paginate=PAGE)] == [bool, int, float]
+
+
 @pytest.mark.clause("run.advance.cursor-kind")
 def test_the_cursor_is_monotonic_with_a_watermark_and_opaque_without(reader: Reader) -> None:
     assert open_source(reader.table(incremental="at")).cursor_kind is CursorKind.MONOTONIC
