@@ -17,6 +17,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, quote_plus
 
+from engine.credentials import BEARER, MARKS, SHAPES, TRACES
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -27,37 +29,6 @@ ERROR_CAP: Final = 2048
 
 SHORTEST_SECRET: Final = 6
 """Characters of the shortest known secret that is masked."""
-
-_START: Final = r"(?:(?<![A-Za-z0-9_])|(?<=\\[bfnrt]))"  # A key may stand behind an escape of JSON text.
-_END: Final = r"(?![A-Za-z0-9])"
-_PEM: Final = r"-----(?:BEGIN|END) [A-Z0-9 ]{0,30}PRIVATE KEY-----"
-_SHAPES: Final[dict[str, str]] = {
-    "private_key": rf"{_PEM}(?:[\s\S]{{40,16384}}?{_PEM}|[A-Za-z0-9+/=\s\\]{{40,}})",
-    "bearer": r"(?<=[Bb]earer )(?=[A-Za-z._~+/=-]*\d)[A-Za-z0-9._~+/-]{20,}=*",
-    "jwt": rf"{_START}eyJ[A-Za-z0-9_-]{{15,}}\.[A-Za-z0-9_-]{{10,}}\.[A-Za-z0-9_-]{{10,}}",
-    "aws": rf"{_START}A[KS]IA[A-Z0-9]{{16}}{_END}",
-    "github": rf"{_START}(?:gh[oprsu]_[A-Za-z0-9]{{36,}}|github_pat_[A-Za-z0-9]{{20,}}_[A-Za-z0-9]{{20,}})",
-    "gitlab": rf"{_START}glpat-[A-Za-z0-9_-]{{20,}}",
-    "slack": rf"{_START}xox[abprs]-(?=[A-Za-z-]*\d)[A-Za-z0-9-]{{10,}}",
-    "stripe": rf"{_START}[rs]k_(?:live|test)_[A-Za-z0-9]{{16,}}",
-    "sk": rf"{_START}sk-(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{{20,}}",
-    "google": rf"{_START}AIza[A-Za-z0-9_-]{{35}}",
-    "npm": rf"{_START}npm_[A-Za-z0-9]{{36}}",
-    "pypi": rf"{_START}pypi-AgE[A-Za-z0-9_-]{{50,}}",
-}
-_MARKS: Final = (
-    *("PRIVATE KEY", "earer ", "eyJ", "KIA", "SIA", "gh", "hub_pat_", "glpat-"),
-    *("xox", "k_live_", "k_test_", "sk-", "AIza", "npm_", "pypi-AgE"),
-)
-"""Texts of which every shape holds one."""
-
-_TRACES: Final = (
-    *("PRIVATE KEY", "(?i:bearer )", "glpat-", "xox[abprs]-", "AIza", "AgE"),
-    *("KIA[0-9A-Z]{6}", "SIA[0-9A-Z]{6}", "_[0-Za-z]{16}", "k-[-0-Z_a-z]{20}", "J[-0-Z_a-z]{15}"),
-)
-"""Patterns of which every shape fits one. Each begins with a literal, its first character as rare as can be, or is a
-literal in either case: RE2 then jumps from one such place to the next, many times faster than it reads a page for an
-alternation. They are short and loose because each page compiles them anew, and mean the same to RE2 and to `re`."""
 
 _SMALL: Final = 16_384
 """Bytes of text that `re` has looked through before Arrow's search is set up, let alone imported, which takes 40 ms."""
@@ -70,9 +41,25 @@ class SecretGuard:
 
     def __init__(self, known: Mapping[str, str]) -> None:
         self._placeholders = dict(_spellings(known))
-        self._search = _Search(self._placeholders, shapes=_SHAPES, marks=_MARKS)
+        self._search = _Search(self._placeholders, shapes=SHAPES, marks=MARKS)
         self._restorable = _Search(self._placeholders, shapes={}, marks=())
-        self._traces = (*_TRACES, *(re.escape(_rare_tail(spelling)) for spelling in self._placeholders))
+        # A spelling that is no UTF-8 occurs in bytes alone, neither in a column of text nor in JSON.
+        self._tails = tuple(_rare_tail(spelling) for spelling in self._placeholders if _is_utf8(spelling))
+        self._traces = (*TRACES, BEARER, *map(re.escape, self._tails))
+
+    def clears(self, text: bytes) -> bool:
+        """Whether JSON text as `msgspec` writes it holds nothing that `value` would mask; it may say no too often.
+
+        What is escaped there is escaped character by character, so that a part of a text is a part of it escaped.
+        """
+        return not any(first in text and trace.search(text) for first, trace in self._escaped)
+
+    @cached_property
+    def _escaped(self) -> tuple[tuple[bytes, re.Pattern[bytes]], ...]:
+        literals = ("earer ", *(json.dumps(tail, ensure_ascii=False)[1:-1] for tail in self._tails))
+        traces = (*TRACES, *map(re.escape, literals))
+        firsts = (trace[0] for trace in (*TRACES, *literals))
+        return tuple((first.encode(), re.compile(trace.encode())) for first, trace in zip(firsts, traces, strict=True))
 
     def text(self, text: str) -> tuple[str, int]:
         """`text` masked, and how many spans were."""
@@ -211,7 +198,9 @@ def _spellings(known: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         found.setdefault(secret, f"${{{name}}}")
         for escaped in (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
             found.setdefault(escaped, f"${{{name}}}")
-        for encoded in (quote(secret, safe=""), quote(secret), quote_plus(secret)):
+        # A variable of the environment may hold bytes that are no text.
+        quoted = (quote(secret, safe=safe, errors="surrogateescape") for safe in ("", "/"))
+        for encoded in (*quoted, quote_plus(secret, errors="surrogateescape")):
             found.setdefault(encoded, f"${{{name}:url}}")
             found.setdefault(re.sub("%..", lambda triplet: triplet[0].lower(), encoded), f"${{{name}:url}}")
     yield from sorted(found.items(), key=lambda pair: (-len(pair[0]), pair[0]))
@@ -221,6 +210,10 @@ def _rare_tail(secret: str) -> str:
     """The end of `secret`, at least six characters of it, that begins with its rarest one."""
     starts = range(len(secret) - SHORTEST_SECRET + 1)
     return secret[max(starts, key=lambda at: _rarity(secret[at])) :]
+
+
+def _is_utf8(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _rarest(mark: str) -> str:

@@ -36,6 +36,9 @@ Measure = Callable[[Path, int], float]
 
 VALUE = "v" * 10 * 1024
 
+DOCUMENT = {"items": [{"id": n, "name": f"order {n}", "note": "fragile " * 6, "total": n * 1.5} for n in range(100)]}
+"""10 KiB of JSON as an API answers it: texts, numbers and names, which a secret guard has to look through."""
+
 VENDOR = Destination("vendor", "http://vendor.test", dedup_window_ms=86_400_000)
 
 GUARDED_BAR = 2.5
@@ -172,6 +175,7 @@ def main() -> None:
         "contextful": contextful,
         "contextful, guarded": lambda folder, steps: contextful(folder, steps, destination=VENDOR.name),
         "contextful, 10 KiB": lambda folder, steps: contextful(folder, steps, VALUE),
+        "contextful, 10 KiB of JSON": lambda folder, steps: contextful(folder, steps, DOCUMENT),
         "contextful, 4 threads": lambda folder, steps: contextful(folder, steps, threads=4),
         "contextful, replayed": replay,
     }

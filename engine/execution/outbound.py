@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from engine.errors import Canceled, EffectOverdue, StorageBindingUnavailable
+from engine.execution.intent import Intent, Within
 from engine.guards.rules import Ending, ending
 from engine.shapes import canonical_json
 from engine.sql import call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     import httpx
 
@@ -27,7 +28,6 @@ T = TypeVar("T")
 
 DEFAULT_HEADER: Final = "Idempotency-Key"
 
-_DAY_S: Final = 86_400
 _CONNECTED: Final = ("write", "read")
 _ALL: Final = ("pool", "connect", *_CONNECTED)
 
@@ -58,21 +58,15 @@ class Outbound:
         if begun and begun.ahead and begun.key == key and cover is None:
             begun.ahead = False
         else:
-            self._current.intent = _Intent(key, header, cover)
+            self._current.intent = Intent(key, header, cover)
 
-    @contextmanager
-    def within(self) -> Iterator[None]:
+    def within(self) -> Within:
         """Come back to the try this thread is in, if it is in one, once the block has run a step inside it."""
-        outer = getattr(self._current, "intent", None)
-        try:
-            yield
-        finally:
-            if outer:
-                self._current.intent = outer
+        return Within(self._current)
 
     def begin(self, key: EntryKey) -> Call:
         """Begin the next try of the effect of `key` ahead: return its intent's statement, for the claim's batch."""
-        self._current.intent = _Intent(key, DEFAULT_HEADER, None, ahead=True)
+        self._current.intent = Intent(key, DEFAULT_HEADER, None, ahead=True)
         return self._intend()
 
     def leave(self) -> None:
@@ -192,8 +186,8 @@ class Outbound:
             self.client.close()
 
     @property
-    def _intent(self) -> _Intent:
-        intent: _Intent = self._current.intent
+    def _intent(self) -> Intent:
+        intent: Intent = self._current.intent
         return intent
 
     def _named(self, request: httpx.Request) -> None:
@@ -214,7 +208,7 @@ class Outbound:
         if not request.headers.get(intent.header, "").startswith(intent.key.idempotency_key):
             request.headers[intent.header] = intent.key.idempotency_key
 
-    def _asked_again(self, intent: _Intent, request: httpx.Request) -> Callable[[str, Any], Any]:
+    def _asked_again(self, intent: Intent, request: httpx.Request) -> Callable[[str, Any], Any]:
         """What asks the cover once more when there is a connection: to find and to reach a host takes any time."""
         told = request.extensions.get("trace")
 
@@ -242,53 +236,7 @@ class Outbound:
                 intent.sent[-1]["status"] = response.status_code
 
 
-class _Intent:
-    """What one try of an effect means to send, and what it has sent."""
-
-    __slots__ = (
-        "abandoned",
-        "ahead",
-        "cover",
-        "header",
-        "id",
-        "key",
-        "let_go",
-        "ours",
-        "over",
-        "sent",
-        "turn",
-        "written",
-    )
-
-    def __init__(self, key: EntryKey, header: str, cover: Cover | None, *, ahead: bool = False) -> None:
-        self.abandoned = False
-        self.ahead = ahead
-        self.cover = cover
-        self.let_go = False
-        self.ours = False
-        self.over = False
-        self.id = ""
-        self.key = key
-        self.header = header
-        self.sent: list[dict[str, Any]] = []
-        self.turn = threading.Lock()
-        self.written = ahead
-
-    def check(self, request: httpx.Request, *, phases: tuple[str, ...]) -> None:
-        """Raise `EffectOverdue` unless the cover lets `request` leave, of which these phases are still to come."""
-        assert self.cover is not None, "asked for under a guard alone"
-        if self.over:
-            raise EffectOverdue(step=self.key.step, lapsed="its call has returned")
-        self.cover.check(timeout_ms=_longest(request, phases=phases))
-
-
 def _resource(url: httpx.URL) -> str:
     """What the ledger names of `url`: neither its query nor its `user:password@`, which may hold a secret."""
     path, _, _ = url.raw_path.partition(b"?")
     return f"{url.scheme}://{(url.netloc + path).decode('ascii')}"
-
-
-def _longest(request: httpx.Request, *, phases: tuple[str, ...]) -> float:
-    """The milliseconds that these phases of the request may take, without limits those of a day."""
-    limits = request.extensions.get("timeout", {})
-    return sum(_DAY_S if limits.get(phase) is None else limits[phase] for phase in phases) * 1000

@@ -15,14 +15,13 @@ record ──▶ value
 from __future__ import annotations
 
 import itertools
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from engine.errors import (
     Canceled,
     ContextfulError,
-    EffectElsewhere,
     EffectSettled,
     EffectUnsettled,
     ExecutionSuperseded,
@@ -30,17 +29,18 @@ from engine.errors import (
     RateLimited,
     StepFailed,
     StorageBindingUnavailable,
+    StorageFailure,
     Waiting,
 )
-from engine.execution.call import Call
-from engine.execution.failures import failure_of
-from engine.execution.interruptions import interruptions, where_interrupted
+from engine.execution.interruptions import interruptions
+from engine.execution.plain import Plain
 from engine.execution.retry import Stands, decide
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from engine.clock import Chance, Clock
+    from engine.execution.call import Call
     from engine.execution.cancellation import Cancellation
     from engine.execution.outbound import Outbound
     from engine.ports import JournalStore
@@ -68,9 +68,6 @@ Effect = "Callable[[Call], bytes | None]"
 GUARDED: Final = (ExecutionTransferBlocked, EffectUnsettled, EffectSettled)
 """What no other try changes: somebody else must release a guard or say what came of an earlier call."""
 
-WHICHEVER: Final = "TOKEN"
-"""Stands for a guard's name where only the audit of what an operator reconciled tells it."""
-
 
 class Course(Protocol):
     """How an effect is claimed, tried and recorded: here, or at a destination under a guard."""
@@ -82,63 +79,6 @@ class Course(Protocol):
         self, key: EntryKey, token: str, effect: Callable[[Call], bytes | None], *, number: int
     ) -> bytes | None:
         """Try `effect` once, as try `number`, and record what it returns. Raise its tagged failure."""
-
-
-@dataclass(slots=True)
-class Plain:
-    """The course of an effect that stays here or may be repeated: claim, do, record.
-
-    Where the effect is certain to send, and `sends` says so, its first claim writes the intent of its requests as well.
-    """
-
-    journal: JournalStore
-    attempt: Attempt
-    outbound: Outbound
-    cancellation: Cancellation
-    sends: bool = False
-
-    def claim(self, key: EntryKey, *, token: str) -> Entry:
-        """Claim `key`, or return the entry that stands in the way.
-
-        Raise `EffectElsewhere` or `EffectSettled` where the step called a destination that it names no longer, and no
-        sibling is still at it (rules G2 and G12 of the guard protocol).
-        """
-        entry = self._claimed(key, token=token)
-        siblings = entry.claim not in {None, token} and entry.run_id == self.attempt.run_id
-        if entry.outstanding and not siblings:
-            raise _unnamed(entry)
-        return entry
-
-    def _claimed(self, key: EntryKey, *, token: str) -> Entry:
-        if not self.sends:
-            return self.journal.claim(key, attempt=self.attempt, token=token)
-        self.sends = False
-        try:
-            entry = self.journal.claim(key, attempt=self.attempt, token=token, ledger=(self.outbound.begin(key),))
-        except BaseException:
-            self.outbound.call_off(written=False)
-            raise
-        if entry.recorded or entry.outstanding or entry.claim != token or entry.next_attempt_at is not None:
-            self.outbound.call_off(written=True)
-        return entry
-
-    def attempt_once(
-        self, key: EntryKey, token: str, effect: Callable[[Call], bytes | None], *, number: int
-    ) -> bytes | None:
-        """Try `effect`, and record what it returns after the ledger of its requests."""
-        outbound = self.outbound
-        outbound.enter(key)
-        try:
-            with where_interrupted(outbound.settle):
-                value = effect(Call(key, number, self.cancellation, outbound))
-        except Exception as raised:
-            outbound.settle()
-            raise failure_of(raised) from raised
-        if value is None:
-            self.journal.withdraw(key, token=token, ledger=outbound.settlement())
-        else:
-            self.journal.record(key, attempt=self.attempt, token=token, value=value, ledger=outbound.settlement())
-        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +126,11 @@ class Steps:
             standing = self._claim(key, course)
         if standing.recorded:
             return Outcome(self.journal.value(standing), replayed=True)
-        assert standing.claim is not None, "only a claimed entry is computed"
-        with self._sure_of(key, standing.claim):
+        try:
             return Outcome(self._compute(key, standing, effect, schedule=schedule, course=course), replayed=False)
+        except BaseException as raised:
+            self._remember(key, _claim_of(standing), raised)
+            raise
 
     def note(self, key: EntryKey, *, attempts: int, due: int | None) -> None:
         """Leave `key` to its next caller with `attempts` used and the next one due at `due`; a recorded value stands.
@@ -203,8 +145,11 @@ class Steps:
     def _claim(self, key: EntryKey, course: Course) -> Entry:
         token = self.unsure.pop(key, None) or f"{self.attempt.run_id}.{next(self.tokens)}"
         while True:
-            with self._sure_of(key, token):
+            try:
                 entry = course.claim(key, token=token)
+            except BaseException as raised:
+                self._remember(key, token, raised)
+                raise
             if entry.recorded or entry.claim == token:
                 return entry
             self.cancellation.wait(self.clock, SIBLING_POLL_MS)
@@ -218,43 +163,40 @@ class Steps:
         schedule: Schedule,
         course: Course,
     ) -> bytes | None:
-        assert claim.claim is not None, "only a claimed entry is computed"
-        attempts = claim.attempts
+        token, attempts = _claim_of(claim), claim.attempts
         if claim.next_attempt_at is not None:
-            self._wait(key, claim.claim, due=claim.next_attempt_at)
+            self._wait(key, token, due=claim.next_attempt_at)
         while True:
             attempts += 1
             try:
-                return course.attempt_once(key, claim.claim, effect, number=attempts)
+                return course.attempt_once(key, token, effect, number=attempts)
             except (ExecutionSuperseded, StorageBindingUnavailable):
                 raise
             except GUARDED:
-                self.journal.park(key, token=claim.claim)
+                self.journal.park(key, token=token)
                 raise
             except Waiting:  # a step inside this one waits, and this one with it
-                self.journal.park(key, token=claim.claim)
+                self.journal.park(key, token=token)
                 raise
             except ContextfulError as failure:
                 if isinstance(failure, Canceled) and self.cancellation.tripped:
                     # The effect has not failed, the run is stopped: what is left of its schedule is left to the next.
-                    self.journal.park(key, token=claim.claim)
+                    self.journal.park(key, token=token)
                     raise
                 self.failed(key.step, attempts, failure)
-                self._pause_or_fail(key, claim.claim, failure, attempts=attempts, schedule=schedule)
+                self._pause_or_fail(key, token, failure, attempts=attempts, schedule=schedule)
 
-    @contextmanager
-    def _sure_of(self, key: EntryKey, token: str) -> Iterator[None]:
+    def _remember(self, key: EntryKey, token: str, raised: BaseException) -> None:
         """Remember a claim that may stand, its answer lost or its call refused: the next caller goes on under it.
 
         One whose caller is ended from outside is given up: nobody is at it any more, and a sibling would wait for ever.
         """
-        try:
-            with where_interrupted(lambda: self.journal.park(key, token=token)):
-                yield
-        except BaseException as raised:
-            if isinstance(raised, (StorageBindingUnavailable, *GUARDED, *interruptions())):
-                self.unsure[key] = token
-            raise
+        ended = interruptions()
+        if isinstance(raised, ended):
+            with suppress(StorageFailure):
+                self.journal.park(key, token=token)
+        if isinstance(raised, (StorageBindingUnavailable, *GUARDED, *ended)):
+            self.unsure[key] = token
 
     def _pause_or_fail(
         self, key: EntryKey, token: str, failure: ContextfulError, *, attempts: int, schedule: Schedule
@@ -286,12 +228,6 @@ class Steps:
         self.journal.claim(key, attempt=self.attempt, token=token)
 
 
-def _unnamed(entry: Entry) -> ContextfulError:
-    """The refusal of a step that called a destination, of which nothing is recorded, and names none now."""
-    step, execution_id, key = entry.key.step, entry.key.execution_id, entry.key.idempotency_key
-    if entry.receipt is not None:
-        return EffectSettled(step=step, execution_id=execution_id, receipt=entry.receipt, token=WHICHEVER)
-    called = entry.destination or "its destination"
-    return EffectElsewhere(
-        step=step, execution_id=execution_id, idempotency_key=key, destination=called, named="no destination"
-    )
+def _claim_of(entry: Entry) -> str:
+    assert entry.claim is not None, "only a claimed entry is computed"
+    return entry.claim

@@ -19,16 +19,25 @@ _TEXT: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow
 
 def encode(value: Any, *, step: str) -> bytes:
     """`value` as it is recorded. Raise `ValueUnsupported` naming the step for what is neither JSON nor bytes."""
-    if value is None:
-        return _NULL
     if isinstance(value, bytes):
         return _BYTES + value
-    _refuse_foreign(value, step=step, place="it")
+    text = plain(value)
+    if text is None:
+        # A foreign value or a tuple, a lone surrogate, a subclass of a JSON type: slower, and as faithful.
+        _refuse_foreign(value, step=step, place="it")
+        text = _TEXT.encode(value).encode("utf-8", "surrogatepass")
+    return text
+
+
+def plain(value: Any) -> bytes | None:
+    """`value` as JSON text that reads as the same value again, or None where only a look at each part of it tells."""
+    if value is None:
+        return _NULL
     try:
-        return msgspec.json.encode(value)
-    except (UnicodeEncodeError, TypeError, OverflowError):
-        # A lone surrogate, or a subclass of a JSON type: slower, and as faithful.
-        return _TEXT.encode(value).encode("utf-8", "surrogatepass")
+        text = msgspec.json.encode(value)
+        return text if msgspec.json.decode(text) == value else None
+    except (TypeError, ValueError, OverflowError, msgspec.MsgspecError):
+        return None
 
 
 def decode(recorded: bytes) -> Any:

@@ -103,9 +103,11 @@ class SqliteDatabase:
         return self._frozen is None or self._frozen == frozen.Stamp.of(self.path)
 
     def _run(self, calls: tuple[Call, ...]) -> list[Rows]:
-        if all(c.statement.reads for c in calls):
-            return self._read(calls)
-        return self._write(calls)
+        writes = durable = False
+        for each in calls:
+            writes = writes or not each.statement.reads
+            durable = durable or each.statement.durable
+        return self._write(calls, durable=durable) if writes else self._read(calls)
 
     def _read(self, calls: tuple[Call, ...]) -> list[Rows]:
         if len(calls) == 1:
@@ -113,8 +115,8 @@ class SqliteDatabase:
             return [self._patiently(only.statement.text, _filled(only, self._clock.now())).fetchall()]
         return self._transact("BEGIN", calls)
 
-    def _write(self, calls: tuple[Call, ...]) -> list[Rows]:
-        self._sync(wanted=any(c.statement.durable for c in calls))
+    def _write(self, calls: tuple[Call, ...], *, durable: bool) -> list[Rows]:
+        self._sync(wanted=durable)
         return self._transact("BEGIN IMMEDIATE", calls)
 
     def _transact(self, begin: str, calls: tuple[Call, ...]) -> list[Rows]:

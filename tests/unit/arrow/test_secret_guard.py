@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -192,6 +194,45 @@ def test_a_second_guard_finds_nothing(text: str, secrets: dict[str, str]) -> Non
     masked, _ = guard.text(text + "".join(secrets.values()))
 
     assert guard.text(masked) == (masked, 0)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@pytest.mark.clause("run.journal.step-output")
+@given(JSON, SECRETS)
+def test_json_text_is_cleared_only_where_no_part_of_its_value_is_masked(value: Any, secrets: dict[str, str]) -> None:
+    guard = SecretGuard(secrets)
+    text = msgspec.json.encode(value)
+
+    assert not guard.clears(text) or guard.value(value) == (value, 0)
+
+
+@pytest.mark.parametrize("key", [*KEYS.values(), *MORE_KEYS, *KNOWN.values(), "Bearer abcdefghij0123456789=="])
+def test_json_text_with_a_credential_is_not_cleared(key: str) -> None:
+    assert not guard().clears(msgspec.json.encode({"a": [f"<{key}>"]}))
+    assert not guard().clears(msgspec.json.encode({key: 1}))
+
+
+def test_ordinary_json_text_is_cleared() -> None:
+    rows = [{"id": n, "name": f"the night's light {n}", "_links": {"self": f"https://x.test/{n}"}} for n in range(100)]
+
+    assert guard().clears(msgspec.json.encode(rows))
+
+
+def test_a_secret_that_is_no_text_is_masked_in_bytes_and_stops_nothing_else() -> None:
+    guard = SecretGuard({"ODD": os.fsdecode(b"s3cr3t-\xff-value"), "API_TOKEN": TOKEN})
+    batch = pa.RecordBatch.from_pydict({"x": ["a", TOKEN]})
+
+    assert guard.bytes(b"<s3cr3t-\xff-value>") == (b"<${ODD}>", 1)
+    assert guard.text("?t=s3cr3t-%FF-value&") == ("?t=${ODD:url}&", 1)
+    assert guard.batch(batch)[0].to_pydict() == {"x": ["a", "${API_TOKEN}"]}
+    assert guard.clears(b'["a"]')
+    assert not guard.clears(msgspec.json.encode([TOKEN]))
 
 
 @given(st.lists(st.none() | TEXT | st.just(LONG), max_size=4), SECRETS)
