@@ -42,7 +42,7 @@ def another_plan_asked(store: Store) -> None:
         store.open(plan="plan-b")
 
 
-@pytest.mark.clause("run.own.rewind")
+@pytest.mark.clause("run.own.rewind", "run.own.rewind-plan-current", "run.journal.collection")
 def test_after_a_rewind_the_next_open_claims_a_fresh_execution_under_the_new_plan(
     store: Store, clock: SettableClock
 ) -> None:

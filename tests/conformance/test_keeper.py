@@ -106,6 +106,26 @@ def test_a_lease_that_lapsed_while_nobody_took_the_owner_lives_on(store: Store, 
     assert execution.step("one", Effect("after the sleep")) == "after the sleep"
 
 
+@pytest.mark.clause("run.cancel.engine-keeper", "run.own.unclosed-execution")
+def test_a_dropped_handle_is_renewed_no_more_though_its_engine_keeps_others_alive(
+    store: Store, clock: SettableClock
+) -> None:
+    engine = store.engine()
+    kept, dropped = (store.open(scope, engine=engine) for scope in ("kept", "dropped"))
+    dropped.step("one", Effect())
+    del dropped
+    gc.collect()
+    for _ in range(5):
+        clock.advance(RENEW_MS)
+        engine.keeper.wake()
+        assert soon(lambda: lease_until(store, "kept") == clock.now() + LEASE)
+
+    with store.open("dropped") as resumed:
+        assert resumed.resumed
+
+    assert kept.step("two", Effect("at work")) == "at work"
+
+
 @pytest.mark.clause("run.cancel.engine-keeper", "run.journal.current-owner")
 def test_an_attempt_that_lost_its_owner_is_told_at_its_next_renewal(store: Store, clock: SettableClock) -> None:
     engine = store.stalled()

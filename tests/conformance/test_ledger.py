@@ -158,6 +158,16 @@ def test_a_replay_of_what_was_known_to_send_leaves_no_intent_open(store: Store, 
     assert sorted((settled, len(requests)) for _, settled, requests in intents) == [(True, 0), (True, 1)]
 
 
+@pytest.mark.clause("run.journal.ledger-settles-first", "run.journal.opt-out")
+def test_what_an_effect_sent_that_leaves_no_record_is_settled_too(store: Store, vendor: Vendor) -> None:
+    held = store.held()
+
+    outcome = sent(held, lambda call: None if vendor.charge(call) else b"")
+
+    assert (outcome.value, store.entries(held.attempt.execution_id)) == (None, [])
+    assert [settled for _, settled, _ in ledger(store, held.attempt.execution_id)] == [True]
+
+
 @pytest.mark.clause("run.journal.ledger-settles-first", "run.retry.resume-at")
 def test_a_try_that_was_begun_ahead_and_has_to_wait_is_settled(store: Store, clock: SettableClock) -> None:
     held = store.held()

@@ -249,12 +249,14 @@ def test_a_folder_with_something_in_it_is_not_written_to(at_rest: Profile, tmp_p
         backup(at_rest, tmp_path, project=PROJECT)
 
 
+@pytest.mark.clause("run.journal.unwired-capability")
 def test_work_that_is_not_kept_in_the_database_is_not_backed_up(tmp_path: Path) -> None:
     profile = open_profile("file", tmp_path / "project", clock=SettableClock(), environ={})
     initialize(profile, project=PROJECT)
 
     with pytest.raises(CapabilityUnwired, match="backup"):
         backup(profile, tmp_path / "backup", project=PROJECT)
+    assert not (tmp_path / "backup").exists()
     profile.close()
 
 
