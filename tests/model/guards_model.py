@@ -18,7 +18,7 @@ from engine.pipeline.declaration import Destination
 from tests.model import guards_acts as acts
 from tests.model import guards_engine as engine
 from tests.model.guards_store import MOVING, GuardStore, Move, Sees, committed
-from tests.model.guards_theorems import Told, judged
+from tests.model.guards_theorems import COLUMNS, Told, judged
 from tests.model.guards_world import (
     TICK_MS,
     Bounds,
@@ -38,10 +38,12 @@ if TYPE_CHECKING:
 
     from tests.model.replay import Mutations, Rows
 
-NAMES_REWIND: Final = {"EffectSettled", "EffectUnsettled"}
+NAMES_REWIND: Final = {"EffectElsewhere", "EffectSettled", "EffectUnsettled"}
 """The refusals whose way on is a rewind."""
 
 SENT_AS: Final = engine.KEY.idempotency_key
+
+_DESTINATION: Final = COLUMNS["guards"].split().index("destination")
 
 SAYINGS: Final = (
     ("known", f"idempotency:{SENT_AS}", None),
@@ -58,9 +60,9 @@ class GuardsModel:
     def __init__(self, bounds: Bounds, *, mutations: Mutations | None = None) -> None:
         self.store = GuardStore(mutations=mutations)
         self.bounds = bounds
-        destination = Destination("vendor", "https://vendor.example", dedup_window_ms=bounds.window_ms)
         self._programs = {
-            name: engine.Life(name, destination, tries=bounds.tries, calls=bounds.calls) for name in bounds.attempts
+            name: engine.Life(name, _destination(name, bounds), tries=bounds.tries, calls=bounds.calls)
+            for name in bounds.attempts
         }
         self._spared = bounds.attempts[-1] if bounds.attempts[1:] else None
         self._last_instant = bounds.ticks * TICK_MS
@@ -115,7 +117,8 @@ class GuardsModel:
             state = state._replace(adrift=(*state.adrift, (name, move.adrift)))
         if move.result == "ExecutionTransferBlocked" and (unsent := self._unsent(move.rows, name, life)):
             state = state._replace(broken=f"{name} is kept out by {unsent} of its own, under which nothing left")
-        return sent(state, name, life, under=move.sent) if move.sent else state
+        to = self.bounds.destination(name)
+        return sent(state, name, life, under=move.sent, to=to) if move.sent else state
 
     def _unsent(self, rows: Rows, name: str, life: Life) -> str | None:
         """A guard of this life's that stands without a request behind it."""
@@ -195,18 +198,22 @@ class GuardsModel:
         if state.deciding:
             claim, batch = state.deciding
             yield "the operator decides otherwise", state._replace(deciding=None)
-            if true(claim, state):
+            if true(claim, state, at=self._called(state)):
                 yield from self._by_hand(state, batch, "the operator releases at last")
             return
         if state.reconciled == self.bounds.reconciled or not self.guarded(state):
             return
         for claim, evidence, value in SAYINGS:
             _, batch = self.store.act(acts.decided, evidence, value, rows=state.rows, now=state.now)
-            if batch and true(claim, state):
+            if batch and true(claim, state, at=self._called(state)):
                 said = f"the operator says {evidence.replace(SENT_AS, 'KEY')}{' with a value' if value else ''}"
                 if self.bounds.waits:
                     yield f"{said}, and waits", state._replace(deciding=(claim, batch))
                 yield from self._by_hand(state, batch, said)
+
+    def _called(self, state: State) -> str:
+        """The destination that the guard which stands was admitted to; none where none does."""
+        return "".join(row[_DESTINATION] for row in state.rows[self._guards])
 
     def _by_hand(self, state: State, batch: Any, said: str) -> Iterator[tuple[str, State]]:
         rows, done = self.store.act(committed, batch, rows=state.rows, now=state.now)
@@ -236,3 +243,8 @@ class GuardsModel:
             self._judgements[key] = judged(before.rows, after.rows, told, now=before.now)
         broken = self._judgements[key]
         return after._replace(broken=broken) if broken else after
+
+
+def _destination(name: str, bounds: Bounds) -> Destination:
+    called = bounds.destination(name)
+    return Destination(called, f"https://{called}.example", dedup_window_ms=bounds.window_ms)

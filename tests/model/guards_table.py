@@ -15,6 +15,7 @@ from engine.guards.rules import Admissible, Ending, Holder, Lease, Mark, Transfe
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+NAMES: Final = "ABC"
 LEASE: Final = 1
 """The turns of the clock after which a lease that was not renewed has lapsed."""
 
@@ -43,18 +44,20 @@ class Guard(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """The journal's row of the effect."""
+    """The journal's row of the effect; `at` is the destination of its first admission."""
 
     admitted_at: int | None = None
+    at: str | None = None
     doubts: int = 0
     receipt: str | None = None
     recorded: bool = False
 
 
 class World(NamedTuple):
-    """Everything there is.
+    """Everything there is; a request on the `wire` is the instant at which it left and the destination it left for.
 
-    `owner` names the engine and the attempt that hold the scope, `ended` says that an operator has ended its lease.
+    `owner` names the engine and the attempt that hold the scope, `ended` says that an operator has ended its lease. The
+    destination `at` has `acted` so often.
     """
 
     engines: tuple[Engine, ...]
@@ -63,8 +66,9 @@ class World(NamedTuple):
     ended: bool = False
     guard: Guard | None = None
     entry: Entry = Entry()
-    wire: tuple[int, ...] = ()
+    wire: tuple[tuple[int, str], ...] = ()
     acted: int = 0
+    at: str = ""
     remembers_until: int = 0
     opened: int = 0
     sent: int = 0
@@ -77,11 +81,13 @@ class World(NamedTuple):
 class TableModel:
     """The transitions. All engines but the last crash, stall, close and fail.
 
-    Together they open up to `attempts` times and send up to `sends` times; the window and the clock are in leases.
+    Together they open up to `attempts` times and send up to `sends` times; the window and the clock are in leases. The
+    programs of the engines `elsewhere` name another destination.
     """
 
-    def __init__(self, *, window: int | None, ticks: int, attempts: int, sends: int) -> None:
+    def __init__(self, *, window: int | None, ticks: int, attempts: int, sends: int, elsewhere: str = "") -> None:
         self._window, self._ticks, self._attempts, self._sends = window, ticks, attempts, sends
+        self._named = ["other" if name in elsewhere else "vendor" for name in NAMES]
         self._spared = 2
 
     def initial(self) -> World:
@@ -93,7 +99,7 @@ class TableModel:
         if world.broken or world.entry.recorded:
             return
         for number, engine in enumerate(world.engines):
-            name = "ABC"[number]
+            name = NAMES[number]
             if engine.up:
                 yield from self._turns(world, number, engine, name)
                 if number != self._spared:
@@ -143,13 +149,12 @@ class TableModel:
         if not _runs(world, (number, engine.attempt)) or world.guard is not None:
             return
         entry = world.entry
-        since = world.now if entry.admitted_at is None else entry.admitted_at
+        elsewhere = entry.at not in {None, self._named[number]}
+        since = world.now if entry.admitted_at is None or elsewhere else entry.admitted_at
         until = None if self._window is None else since + self._window
         covered = rules.window(covered_until=until, now=world.now) is Window.COVERS
-        if (
-            rules.admissible(doubts=entry.doubts, receipt=entry.receipt, covered=covered, elsewhere=False)
-            is not Admissible.SEND
-        ):
+        verdict = rules.admissible(doubts=entry.doubts, receipt=entry.receipt, covered=covered, elsewhere=elsewhere)
+        if verdict is not Admissible.SEND:
             yield f"{name} is refused", self._closed(world, number, engine)._replace(told=True)
             return
         admitted = engine._replace(on="admitted", covered=until if covered else None)
@@ -157,7 +162,7 @@ class TableModel:
             f"{name} is admitted",
             _put(world, number, admitted)._replace(
                 guard=Guard(number, engine.attempt, world.now, until),
-                entry=entry._replace(admitted_at=since, doubts=entry.doubts + 1),
+                entry=entry._replace(admitted_at=since, at=self._named[number], doubts=entry.doubts + 1),
             ),
         )
 
@@ -169,7 +174,7 @@ class TableModel:
         if not spared and world.sent == self._sends:
             return
         sent = _put(world, number, engine._replace(on="sent"))._replace(
-            wire=(*world.wire, world.now), sent=world.sent + (not spared)
+            wire=(*world.wire, (world.now, self._named[number])), sent=world.sent + (not spared)
         )
         yield f"{name} sends", sent if self._stands(world, number, engine) else _broken(sent, f"{name} sends unguarded")
 
@@ -207,7 +212,7 @@ class TableModel:
         if settling.mark in {Mark.CLEARED, Mark.WITHDRAWN}:
             entry = entry._replace(doubts=entry.doubts - 1)
         if settling.mark is Mark.WITHDRAWN and not entry.doubts and entry.admitted_at == world.guard.admitted_at:
-            entry = entry._replace(admitted_at=None)
+            entry = entry._replace(admitted_at=None, at=None)
         return after._replace(guard=None, entry=entry)
 
     def _closed(self, world: World, number: int, engine: Engine) -> World:
@@ -240,23 +245,26 @@ class TableModel:
             released = released._replace(ended=True)
         if rules.window(covered_until=guard.covered_until, now=world.now) is Window.COVERS:
             yield "the operator gives the key", released
-        if world.acted:
+        at = self._named[guard.engine]
+        if world.acted and world.at == at:
             yield "the operator gives a receipt", released._replace(entry=world.entry._replace(receipt="r"))
             yield "the operator gives a value", released._replace(entry=world.entry._replace(recorded=True))
-        elif not world.wire:
+        elif all(to != at for _, to in world.wire):
             yield "the operator says absent", released._replace(entry=Entry())
 
     def _arrived(self, world: World, place: int) -> World | None:
         """The world once a request has arrived; None for one that the network has kept past the window."""
-        left_at = world.wire[place]
+        left_at, to = world.wire[place]
         world = world._replace(wire=tuple(sorted((*world.wire[:place], *world.wire[place:][1:]))))
-        if world.acted and (world.now < world.remembers_until or left_at < world.remembers_until):
+        again = world.acted and world.at == to
+        if again and (world.now < world.remembers_until or left_at < world.remembers_until):
             return world if world.now < world.remembers_until else None
         until = world.now + (self._window or 0)
         # Under a window what left before its end makes no difference any more: the key is known, or it is too late.
-        wire = tuple(left for left in world.wire if left >= until or not self._window)
-        after = world._replace(acted=world.acted + 1, remembers_until=until, wire=wire)
-        return _broken(after, "the destination has acted twice") if world.acted else after
+        wire = tuple(each for each in world.wire if each[0] >= until or each[1] != to or not self._window)
+        after = world._replace(acted=world.acted + 1, at=to, remembers_until=until, wire=wire)
+        what = "the destination has acted twice" if again else "two destinations have acted"
+        return _broken(after, what) if world.acted else after
 
     def _stands(self, world: World, number: int, engine: Engine) -> bool:
         return world.guard is not None and world.guard[:2] == (number, engine.attempt)

@@ -22,7 +22,7 @@ class Bounds(NamedTuple):
     `attempts` are named by letters, the last of several is spared all harm. Each makes up to `calls` of the step, each
     call up to `tries` of its effect. The clock turns `ticks` times, `lost` answers of the store are lost, an operator
     has `reconciled` guards at the most, and `waits` between the look and the release. An engine may close, or only
-    crash; the serve process above it may die.
+    crash; the serve process above it may die. The programs of the attempts `elsewhere` name another destination.
     """
 
     attempts: str = "AB"
@@ -35,6 +35,11 @@ class Bounds(NamedTuple):
     closes: bool = False
     serve_dies: bool = False
     waits: bool = False
+    elsewhere: str = ""
+
+    def destination(self, name: str) -> str:
+        """The destination that the program of the attempt `name` names."""
+        return "other" if name in self.elsewhere else "vendor"
 
 
 class Life(NamedTuple):
@@ -54,17 +59,18 @@ class Life(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A request that has not arrived: whose, which of its sends, and the instant at which it left."""
+    """A request that has not arrived: whose, which of its sends, the instant at which it left, and where to."""
 
     name: str
     number: int
     left_at: int
+    to: str
 
 
 class State(NamedTuple):
     """Everything the world is.
 
-    The destination has `acted` so often and knows the key until an instant. `adrift` are batches that may still be
+    The destination `at` has `acted` so often and knows the key until an instant. `adrift` are batches that may still be
     applied, `deciding` is an operator's with what it claims of the destination.
     """
 
@@ -73,6 +79,7 @@ class State(NamedTuple):
     lives: tuple[tuple[str, Life], ...]
     wire: tuple[Request, ...] = ()
     acted: int = 0
+    at: str = ""
     remembers_until: int = 0
     adrift: tuple[tuple[str, Adrift], ...] = ()
     deciding: tuple[str, Adrift] | None = None
@@ -88,9 +95,9 @@ def put(state: State, name: str, life: Life) -> State:
     return state._replace(lives=tuple((each, life if each == name else held) for each, held in state.lives))
 
 
-def sent(state: State, name: str, life: Life, *, under: str) -> State:
+def sent(state: State, name: str, life: Life, *, under: str, to: str) -> State:
     """The state in which a request of `name` has left."""
-    request = Request(name, life.sends + 1, state.now)
+    request = Request(name, life.sends + 1, state.now, to)
     moved = dict(state.lives)[name]._replace(sends=request.number, under=under)
     return put(state, name, moved)._replace(wire=(*state.wire, request))
 
@@ -98,12 +105,15 @@ def sent(state: State, name: str, life: Life, *, under: str) -> State:
 def arrived(state: State, request: Request, *, window_ms: int | None) -> State | None:
     """The state once a request has arrived; None for one that the network has kept past the window."""
     state = state._replace(wire=without(state.wire, request))
-    if state.acted and state.now < state.remembers_until:
+    again = state.acted and state.at == request.to
+    if again and state.now < state.remembers_until:
         return state
-    if state.acted and request.left_at < state.remembers_until:
+    if again and request.left_at < state.remembers_until:
         return None
-    broken = state.broken or ("the destination has acted twice" if state.acted else None)
-    return state._replace(acted=state.acted + 1, remembers_until=state.now + (window_ms or 0), broken=broken)
+    twice = "the destination has acted twice" if again else "two destinations have acted"
+    broken = state.broken or (twice if state.acted else None)
+    until = state.now + (window_ms or 0)
+    return state._replace(acted=state.acted + 1, at=request.to, remembers_until=until, broken=broken)
 
 
 def awaited(state: State, name: str) -> Request | None:
@@ -117,12 +127,13 @@ def told_apart(state: State, *, window_ms: int | None) -> State:
     if not (state.wire and state.acted and window_ms):
         return state
     waiting = {(name, life.sends) for name, life in state.lives if life.on == "answer"}
-    return state._replace(wire=tuple(each for each in state.wire if each[:2] in waiting))
+    return state._replace(wire=tuple(each for each in state.wire if each[:2] in waiting or each.to != state.at))
 
 
-def true(claim: str, state: State) -> bool:
-    """Whether what an operator claims of the destination is so."""
-    return {"acted": bool(state.acted), "absent": not state.acted and not state.wire}.get(claim, True)
+def true(claim: str, state: State, *, at: str) -> bool:
+    """Whether what an operator claims of the destination `at` is so."""
+    acted = bool(state.acted) and state.at == at
+    return {"acted": acted, "absent": not acted and all(each.to != at for each in state.wire)}.get(claim, True)
 
 
 def without(wire: tuple[Request, ...], request: Request) -> tuple[Request, ...]:

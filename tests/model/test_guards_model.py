@@ -36,6 +36,10 @@ WORLDS = {
     "no window, an operator waits": UNWINDOWED._replace(waits=True, ticks=scale(short=1, full=2)),
     "no window, a try is made again": UNWINDOWED._replace(tries=2),
     "no window, the step is asked for again": UNWINDOWED._replace(calls=2, lost=scale(short=0, full=2)),
+    "a step names another destination": WINDOWED._replace(elsewhere="B", ticks=scale(short=1, full=2)),
+    "a step names another destination and then the first": WINDOWED._replace(
+        attempts="ABC", elsewhere="B", closes=scale(short=False, full=True)
+    ),
     "no window, three attempts": UNWINDOWED._replace(attempts="ABC", ticks=scale(short=1, full=2), reconciled=2),
 }
 
@@ -81,6 +85,28 @@ RULES = [
         WINDOWED._replace(ticks=2, reconciled=0),
         statements={"refuse_inadmissible": without("j.doubts > 0 OR ")},
         found="acted twice",
+    ),
+    rule(
+        "G2 an entry in doubt is admitted to another destination",
+        WINDOWED._replace(elsewhere="B", reconciled=0),
+        statements={"refuse_inadmissible": without("j.destination <> :destination OR ")},
+        found="two destinations have acted",
+    ),
+    rule(
+        "G2 an entry keeps the first destination though it went to another since",
+        WINDOWED._replace(attempts="ABC", elsewhere="B", reconciled=0),
+        statements={"claim_admission": without("destination = excluded.destination, ")},
+        found="two destinations have acted",
+    ),
+    rule(
+        "G12 a receipt settles its entry at the destination that gave it alone",
+        WINDOWED._replace(elsewhere="B"),
+        statements={
+            "refuse_inadmissible": without(
+                "j.destination <> :destination", "j.destination <> :destination AND j.receipt IS NULL"
+            )
+        },
+        found="two destinations have acted",
     ),
     rule(
         "G2 every status is an answer",

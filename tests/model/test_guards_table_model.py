@@ -23,6 +23,7 @@ from engine.guards.rules import (
     Settling,
     Transfer,
     Window,
+    admissible,
 )
 from tests.model.explorer import Counterexample, explore
 from tests.model.guards_table import TableModel, World
@@ -30,10 +31,15 @@ from tests.scale import scale
 
 NONE = {"window": None, "ticks": scale(short=1, full=2), "attempts": 2, "sends": 2}
 ONE = {"window": 1, "ticks": 2, "attempts": 1, "sends": scale(short=1, full=2)}
+OTHER = NONE | {"window": 1, "ticks": 1, "sends": scale(short=1, full=2), "elsewhere": scale(short="C", full="B")}
 TWO = {"window": 2, "ticks": 3, "attempts": 1, "sends": 2}
 
 SMALL = {"window": None, "ticks": 1, "attempts": 1, "sends": 2}
 PASSING = {"window": 1, "ticks": 2, "attempts": 1, "sends": 2}
+
+
+def told(bounds: dict[str, Any]) -> str:
+    return f"window {bounds['window']}{', another destination' * ('elsewhere' in bounds)}"
 
 
 @pytest.mark.clause(
@@ -44,7 +50,7 @@ PASSING = {"window": 1, "ticks": 2, "attempts": 1, "sends": 2}
     "run.callback-guard.blocked",
     "run.callback-guard.container-stop",
 )
-@pytest.mark.parametrize("bounds", [NONE, ONE, *scale(short=[], full=[TWO])], ids=lambda b: f"window {b['window']}")
+@pytest.mark.parametrize("bounds", [NONE, ONE, OTHER, *scale(short=[], full=[TWO])], ids=told)
 def test_the_tables_let_no_effect_be_sent_twice_and_every_scope_be_freed(bounds, record_property):
     model = TableModel(**bounds)
 
@@ -74,6 +80,10 @@ def doubtless(*, doubts: int, receipt: str | None, covered: bool, elsewhere: boo
 
 def receiptless(*, doubts: int, receipt: str | None, covered: bool, elsewhere: bool) -> Admissible:
     return Admissible.SEND if covered or receipt or not doubts else Admissible.UNSETTLED
+
+
+def anywhere(*, doubts: int, receipt: str | None, covered: bool, elsewhere: bool) -> Admissible:
+    return admissible(doubts=doubts, receipt=receipt, covered=covered, elsewhere=False)
 
 
 def closed(*, covered_until: int | None, now: int) -> Window:
@@ -113,6 +123,9 @@ TWINS = [
     pytest.param(PASSING, endings(True, Mark.CLEARED), TWICE, id="G2 no answer under a window clears the mark"),
     pytest.param(PASSING, said("admissible", doubtless), TWICE, id="G2 a doubt is no matter"),
     pytest.param(SMALL, said("admissible", receiptless), TWICE, id="G12 a receipt is no matter"),
+    pytest.param(
+        OTHER, said("admissible", anywhere), "two destinations have acted", id="G2 what is covered is so anywhere"
+    ),
     pytest.param(SMALL, said("answers", lambda *_, **__: True), TWICE, id="G2 every status answers"),
     pytest.param(
         SMALL, said("ending", lambda *_, **__: Ending.REFUSED), TWICE, id="G15 what has acted counts as refused"
