@@ -153,6 +153,7 @@ def test_a_pull_without_rows_that_asks_for_its_own_position_again_ends_the_run(s
     assert shop.marker().position == {"field": "at", "at": day(4)}
 
 
+@pytest.mark.clause("run.advance.walk-position")
 @pytest.mark.parametrize("declared", [{}, {"incremental": "at"}], ids=["opaque", "monotonic"])
 def test_a_page_whose_link_leads_back_is_an_error_and_no_endless_loop(shop: Shop, declared: dict[str, Any]) -> None:
     def source(ask: Ask) -> Iterator[Pull]:

@@ -8,9 +8,11 @@ import pytest
 
 from engine.corpus.marker import find, history
 from engine.pipeline.reconcile import caching, reconciled
+from engine.pipeline.source import Secrets
+from engine.pipeline.table_run import TableRun
 from engine.shapes import RunStatus
 from engine.sql import call
-from tests.pipeline.conftest import day, orders
+from tests.pipeline.conftest import Silent, day, orders
 from tests.stores import LEASE
 
 if TYPE_CHECKING:
@@ -38,15 +40,20 @@ def test_an_attempt_whose_table_is_taken_while_it_is_staged_commits_nothing(
 
 
 def _taken_over_and_left(shop: Shop, declared: dict[str, Any]) -> None:
-    """Another engine takes the table once the lease has lapsed, and fails where the source is asked anew."""
+    """Another engine takes the table once the lease has lapsed, and fails where the source is asked anew.
+
+    It is no fire, which would clear the staged parts of a run that was given up: they are all there to be committed.
+    """
     shop.store.here.keeper.stop()
     shop.store.clock.advance(LEASE + 1)
     shop.feed.failures = {1: ValueError("second page")}
-    row = shop.run(engine=shop.store.engine(), **declared)
+    taker = TableRun(shop.store.engine(), shop.table(**declared), secrets=Secrets({}), watcher=Silent())
+    row = taker.run("taker", fire_id="f")
     assert (row.status, row.replayed) == (RunStatus.FAILED, 1)
+    assert shop.staged() == ["late/000000.arrow"]
 
 
-@pytest.mark.clause("run.advance.commit-with-rows")
+@pytest.mark.clause("run.advance.commit-with-rows", "run.advance.concurrency-by-kind")
 def test_the_catalog_never_caches_an_older_marker_over_a_newer_one(shop: Shop) -> None:
     shop.feed.serves(orders(1))
     shop.run()

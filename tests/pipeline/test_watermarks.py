@@ -45,7 +45,7 @@ def test_a_row_that_shares_the_boundary_and_appears_later_lands(shop: Shop) -> N
     assert shop.ids() == [1, 2]
 
 
-@pytest.mark.clause("run.advance.watermark-shape")
+@pytest.mark.clause("run.advance.watermark-shape", "run.advance.frontier")
 def test_a_watermark_names_its_column_and_stands_at_a_value(shop: Shop) -> None:
     shop.feed.serves([*orders(1, at=day(3)), *orders(2, at=day(1))])
 

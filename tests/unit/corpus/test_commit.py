@@ -124,6 +124,17 @@ def test_the_commit_alone_merges_the_columns_into_the_tables_schema(corpus: Any)
     assert cached.names == ("id", "v", "w")
 
 
+@pytest.mark.clause("run.own.stage-schema")
+def test_a_column_that_a_run_saw_without_a_type_is_in_no_schema_of_the_table(corpus: Any) -> None:
+    stage = corpus.stage("r-1")
+    stage.add(corpus.recorded([{"id": 1}], {"id": "int64"}, untyped=("due",)))
+
+    marker = corpus.commit(stage, "r-1").marker
+
+    assert (marker.schema.names, marker.schema.untyped) == (("id",), ())
+    assert "due" not in corpus.objects.get("t/schema.json").decode()
+
+
 def test_a_cached_schema_that_was_lost_is_written_by_the_next_commit(corpus: Any) -> None:
     corpus.land("r-1", [{"id": 1, "v": "a"}])
     corpus.objects.delete(["t/schema.json"])

@@ -99,6 +99,15 @@ def test_the_runs_own_schema_widens_over_its_pulls(corpus: Any) -> None:
 
 
 @pytest.mark.clause("run.own.stage-schema")
+def test_the_runs_own_schema_holds_what_its_pulls_brought_and_nothing_else_of_the_tables(corpus: Any) -> None:
+    corpus.land("r-1", [{"id": 1, "v": "a"}])
+
+    stage = corpus.stage("r-2", [{"id": 2, "w": "x"}], types={"id": "int64", "w": "string"})
+
+    assert stage.schema.names == ("id", "w")
+
+
+@pytest.mark.clause("run.own.stage-schema")
 def test_integers_no_float_holds_bar_a_float_in_a_later_pull(corpus: Any) -> None:
     stage = corpus.stage("r-1", [{"v": 2**53 + 1}], types={"v": "int64"})
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from engine.errors import HistoryBoundSpelling
-from engine.export import listed
+from engine.export import described, listed
 from engine.history import lower_bound
 from engine.local.sqlite import SqliteDatabase
 from engine.ports import Call
@@ -86,6 +86,14 @@ def test_a_listing_says_that_there_are_more_than_it_read_though_they_share_a_lin
 
     assert [line.count for line in listing.lines] == [500]
     assert listing.truncated
+
+
+@pytest.mark.clause("run.record.truncation-flag")
+def test_a_window_is_echoed_as_it_was_asked_for(store: Store) -> None:
+    window = described(store.here.runs, pipelines=("p", "q"), since="2026-01-31", limit=7)
+
+    assert window.shown == {"since": "2026-01-31T00:00:00.000Z", "limit": 7, "pipelines": ("p", "q")}
+    assert (window.runs, window.truncated) == ((), False)
 
 
 @pytest.fixture

@@ -102,7 +102,7 @@ def test_a_statements_own_runs_hide_the_table_and_may_read_it(store: Store) -> N
     assert rows == [(1,)]
 
 
-@pytest.mark.clause("run.record.reserved-table")
+@pytest.mark.clause("run.record.reserved-table", "run.record.status-set")
 @pytest.mark.parametrize("status", list(RunStatus))
 def test_a_row_says_which_of_its_runs_two_it_is(status: RunStatus) -> None:
     row = RunRow("r", status, START)
