@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from d1.wire import PROTOCOL, row
+from d1.wire import PROTOCOL, Result, result
 from engine.binding import ADDRESS, document
 from engine.errors import Refused, StorageBindingUnavailable, StorageProtocolMismatch, StorageUnusable
 
@@ -49,9 +48,12 @@ class Binding:
         body = json.dumps({"protocol": PROTOCOL, "intent": intent, "statements": statements}, allow_nan=False)
         send = {"read": self._exchange.ask, "initialize": self._exchange.insist, "write": self._exchange.tell}[intent]
         answer = send("POST", "/v1/batch", content=body.encode(), headers={"content-type": "application/json"})
-        results = self._said(answer, "results", writes=intent != "read")["results"]
+        writes = intent != "read"
+        results = _results(self._said(answer, "results", writes=writes)["results"], of=len(statements))
+        if results is None:
+            raise self._foreign(answer, writes=writes)
         self._count(results)
-        return [[row(cells) for cells in result["rows"]] for result in results]
+        return [each.rows for each in results]
 
     def health(self) -> dict[str, Any]:
         """What the Worker says of itself. Raise `StorageBindingUnavailable`, `StorageProtocolMismatch`."""
@@ -81,18 +83,34 @@ class Binding:
                 raise StorageUnusable(place=place, reason=text).advising(ADDRESS)
             case status, {"error": str(kind), "text": str(text)} if _refuses(status, kind):
                 raise StorageUnusable(place=place, reason=text)
-        lost = partial(StorageBindingUnavailable, place=place, applied="unknown" if writes else "no")
-        if (answer.status_code, said.get("error")) == (503, "unavailable"):
-            raise lost(reason=str(said.get("text")))
-        reason = f"it answered HTTP {answer.status_code}, which is none of the binding's answers"
-        raise lost(reason=reason).advising(ADDRESS)
+            case 503, {"error": "unavailable"}:
+                raise self._lost(str(said.get("text")), writes=writes)
+        raise self._foreign(answer, writes=writes)
 
-    def _count(self, results: list[dict[str, Any]]) -> None:
+    def _foreign(self, answer: httpx.Response, *, writes: bool) -> StorageBindingUnavailable:
+        reason = f"it answered HTTP {answer.status_code}, which is none of the binding's answers"
+        return self._lost(reason, writes=writes).advising(ADDRESS)
+
+    def _lost(self, reason: str, *, writes: bool) -> StorageBindingUnavailable:
+        applied: Literal["no", "unknown"] = "unknown" if writes else "no"
+        return StorageBindingUnavailable(place=self._exchange.url, reason=reason, applied=applied)
+
+    def _count(self, results: list[Result]) -> None:
         with self._turn:
             self.spent.round_trips += 1
             self.spent.statements += len(results)
-            self.spent.rows_read += sum(result["rows_read"] for result in results)
-            self.spent.rows_written += sum(result["rows_written"] for result in results)
+            self.spent.rows_read += sum(each.rows_read for each in results)
+            self.spent.rows_written += sum(each.rows_written for each in results)
+
+
+def _results(said: object, *, of: int) -> list[Result] | None:
+    """The results that `said` holds of `of` statements; None where it is something else, which is never said."""
+    if not isinstance(said, list) or len(said) != of:
+        return None
+    try:
+        return [result(each) for each in said]
+    except ValueError:
+        return None
 
 
 def _refuses(status: int, kind: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +16,7 @@ from engine.errors import StorageLimitExceeded
 from engine.sql import PARAMETER
 
 if TYPE_CHECKING:
-    from engine.ports import Call, Row, Statement
+    from engine.ports import Call, Row, Rows, Statement
 
 PROTOCOL: Final = 1
 """The version of the binding protocol that this engine speaks."""
@@ -74,17 +75,37 @@ def encoded(value: Any, *, statement: Statement) -> Any:
     return value
 
 
-def row(cells: list[Any]) -> Row:
-    """The row that travelled as `cells`."""
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a statement gave, and what D1 counted for it."""
+
+    rows: Rows
+    rows_read: int
+    rows_written: int
+
+
+def result(said: object) -> Result:
+    """The result that travelled as `said`. Raise `ValueError` where none did."""
+    match said:
+        case {"rows": list(rows), "rows_read": int(read), "rows_written": int(written)}:
+            return Result([_row(cells) for cells in rows], read, written)
+    raise ValueError(said)
+
+
+def _row(cells: object) -> Row:
+    if not isinstance(cells, list):
+        raise ValueError(cells)  # noqa: TRY004 - a value that travelled, of whichever type
     return tuple(_decoded(cell) for cell in cells)
 
 
 def _decoded(cell: Any) -> Any:
     match cell:
         case {"b64": str(text)}:
-            return base64.b64decode(text)
+            return base64.b64decode(text, validate=True)
         case {"int": str(digits)}:
             return int(digits)
+        case dict() | list():
+            raise ValueError(cell)
     return cell
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import quote, urlencode
 
 from engine.binding import ADDRESS, Exchange, Patience, document
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 URL: Final = "CONTEXTFUL_BINDING_URL"
 PAGE: Final = 1000
 """Keys of one page of a listing."""
+
+CONTENT: Final = "application/octet-stream"
+"""What the binding calls every content: a page that somebody else answers with is called by its own name."""
 
 _REFUSALS: Final = {
     (400, "unacceptable"),
@@ -54,9 +58,12 @@ class BindingKeys:
     def head(self, key: str) -> Facts | None:
         """HEAD. The instant of the writing is not told."""
         answer = self._http.ask("HEAD", _path(key))
-        if not self._found(answer, key):
+        if answer.status_code == 404 and "content-type" not in answer.headers:  # it has no document, as a page has one
             return None
-        return Facts(key, int(answer.headers["object-size"]), _etag(answer), 0)
+        size = answer.headers.get("object-size", "")
+        if answer.status_code == 200 and "etag" in answer.headers and size.isdecimal():
+            return Facts(key, int(size), _etag(answer), 0)
+        raise self._failure(answer, key, applied="no")
 
     def put(self, key: str, content: bytes, *, replacing: str | None) -> bool:
         """PUT under `If-None-Match: *` or `If-Match`."""
@@ -81,24 +88,22 @@ class BindingKeys:
         query = {"prefix": prefix, "limit": str(PAGE)}
         while True:
             answer = self._http.ask("GET", f"/v1/objects?{urlencode(query)}")
-            page = document(answer)
-            if answer.status_code != 200 or "objects" not in page:
+            page = _page(document(answer), prefix) if answer.status_code == 200 else None
+            if page is None or page.cursor == query.get("cursor", ""):
                 raise self._failure(answer, prefix, applied="no")
-            for each in page["objects"]:
-                yield Facts(each["key"], each["size"], each["etag"], each["uploaded"])
-            if not page["cursor"]:
+            yield from page.facts
+            if page.cursor is None:
                 return
-            query["cursor"] = page["cursor"]
+            query["cursor"] = page.cursor
 
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
 
     def _found(self, answer: httpx.Response, key: str) -> bool:
-        if answer.status_code == 200 and "etag" in answer.headers:
+        if answer.status_code == 200 and "etag" in answer.headers and answer.headers.get("content-type") == CONTENT:
             return True
-        # The answer to a HEAD has no document.
-        if answer.status_code == 404 and (answer.request.method == "HEAD" or _error(answer) == "missing"):
+        if answer.status_code == 404 and _error(answer) == "missing":
             return False
         raise self._failure(answer, key, applied="no")
 
@@ -122,6 +127,28 @@ class BindingKeys:
             return StorageBindingUnavailable(place=place, reason=text, applied=applied)
         reason = f"it answered HTTP {answer.status_code}, which is none of the binding's answers"
         return StorageBindingUnavailable(place=place, reason=reason, applied=applied).advising(ADDRESS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    facts: list[Facts]
+    cursor: str | None
+
+
+def _page(said: dict[str, Any], prefix: str) -> _Page | None:
+    """The page of a listing that `said` is; None where it is of another shape, which the binding never says."""
+    match said:
+        case {"objects": list(objects), "cursor": str() | None as cursor}:
+            facts = [each for each in map(_facts, objects) if each and each.key.startswith(prefix)]
+            return _Page(facts, cursor or None) if len(facts) == len(objects) else None
+    return None
+
+
+def _facts(said: object) -> Facts | None:
+    match said:
+        case {"key": str(key), "size": int(size), "etag": str(etag), "uploaded": int(uploaded)}:
+            return Facts(key, size, etag, uploaded)
+    return None
 
 
 def _path(key: str) -> str:

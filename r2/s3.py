@@ -96,7 +96,7 @@ class S3Keys:
 
         def read() -> Held:
             answer = self._client.get_object(**self._at(key))
-            return Held(answer["Body"].read(), _bare(answer["ETag"]))
+            return Held(answer["Body"].read(), _bare(_told_of(answer, "ETag")))
 
         return self._unless(_ABSENT, lambda: self._read(read, key))
 
@@ -105,8 +105,8 @@ class S3Keys:
 
         def look() -> Facts:
             answer = self._client.head_object(**self._at(key))
-            written_at = int(answer["LastModified"].timestamp() * 1000)
-            return Facts(key, answer["ContentLength"], _bare(answer["ETag"]), written_at)
+            written_at = int(_told_of(answer, "LastModified").timestamp() * 1000)
+            return Facts(key, _told_of(answer, "ContentLength"), _bare(_told_of(answer, "ETag")), written_at)
 
         return self._unless(_ABSENT, lambda: self._read(look, key))
 
@@ -115,8 +115,7 @@ class S3Keys:
         condition = {"IfNoneMatch": "*"} if replacing is None else {"IfMatch": f'"{replacing}"'}
 
         def write() -> bool:
-            self._client.put_object(**self._at(key), Body=content, **condition)
-            return True
+            return bool(_told_of(self._client.put_object(**self._at(key), Body=content, **condition), "ETag"))
 
         return bool(self._unless(_NOT_AS_KNOWN, lambda: self._unless(_ABSENT, lambda: self._asked(write, key))))
 
@@ -124,8 +123,7 @@ class S3Keys:
         """PutObject under `If-None-Match: *`, once."""
 
         def write() -> bool:
-            self._client.put_object(**self._at(key), Body=content, IfNoneMatch="*")
-            return True
+            return bool(_told_of(self._client.put_object(**self._at(key), Body=content, IfNoneMatch="*"), "ETag"))
 
         return bool(self._unless(_NOT_AS_KNOWN, lambda: self._told(write, key)))
 
@@ -137,12 +135,18 @@ class S3Keys:
     def list(self, prefix: str) -> Iterator[Facts]:
         """ListObjectsV2, page after page."""
         more: dict[str, str] = {}
+
+        def look() -> Any:
+            page = self._client.list_objects_v2(**self._under(prefix), **more)
+            _told_of(page, "IsTruncated")
+            return page
+
         while True:
-            page = self._read(lambda: self._client.list_objects_v2(**self._under(prefix), **more), prefix)  # noqa: B023
+            page = self._read(look, prefix)
             for each in page.get("Contents", ()):
                 written_at = int(each["LastModified"].timestamp() * 1000)
                 yield Facts(each["Key"].removeprefix(self._prefix), each["Size"], _bare(each["ETag"]), written_at)
-            if not page.get("IsTruncated"):
+            if not page["IsTruncated"]:
                 return
             more = {"ContinuationToken": page["NextContinuationToken"]}
 
@@ -185,8 +189,12 @@ class S3Keys:
         place = f"{self._place}/{self._prefix}{key}"
         try:
             return request()
+        except _Foreign as lost:
+            raise _unavailable(place, str(lost), applied="unknown") from lost
         except ClientError as refusal:
             status = refusal.response["ResponseMetadata"].get("HTTPStatusCode", 0)
+            if _is_page(refusal.response):
+                raise _unavailable(place, str(_Foreign(status)), applied="unknown") from refusal
             reason = f"{refusal.response['Error'].get('Code', status)}: {refusal.response['Error'].get('Message', '')}"
             if status in {409, 429} or status >= 500:
                 raise _unavailable(place, reason, applied="unknown") from refusal
@@ -206,6 +214,27 @@ class S3Keys:
             if answered.status == status:
                 return None
             raise
+
+
+class _Foreign(Exception):
+    """Somebody on the way to the bucket, or in its stead, answered with the given HTTP status."""
+
+    def __str__(self) -> str:
+        return f"it answered HTTP {self.args[0]}, which is none of a bucket's answers"
+
+
+def _told_of(answer: Any, fact: str) -> Any:
+    """What `answer` tells of a content. Raise `_Foreign` where it lacks that: a bucket always tells it."""
+    if fact not in answer:
+        raise _Foreign(answer["ResponseMetadata"].get("HTTPStatusCode", 0))
+    return answer[fact]
+
+
+def _is_page(answer: Any) -> bool:
+    """Whether an error is a page: it has no code of a bucket's, or no document and is called by the name of one."""
+    code = str(answer["Error"].get("Code", ""))
+    kind = answer["ResponseMetadata"].get("HTTPHeaders", {}).get("content-type", "")
+    return not code or (code.isdecimal() and kind.startswith("text/html"))
 
 
 def _unavailable(place: str, reason: str, *, applied: Literal["no", "unknown"]) -> StorageBindingUnavailable:

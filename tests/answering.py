@@ -34,7 +34,8 @@ class Answering(BaseHTTPRequestHandler):
         for name, value in {"content-length": str(len(body)), **(headers or {})}.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def read(self) -> bytes:
         """The request's body."""

@@ -23,7 +23,8 @@ WRITE = (call("forget_cursor", table_name="t"),)
 READ = (call("read_meta"),)
 INITIALIZE = (*schema("meta"), call("set_meta", name="schema", value="4"))
 GARBLED = {"content-encoding": "gzip"}
-WELL = {"results": [{"rows": [], "changes": 0, "rows_read": 0, "rows_written": 0}]}
+RESULT = {"rows": [], "changes": 0, "rows_read": 0, "rows_written": 0}
+WELL = {"results": [RESULT]}
 
 
 @pytest.fixture
@@ -99,6 +100,26 @@ def test_who_is_not_the_binding_cannot_tell_whether_a_write_was_applied(
     peer.answers(status, content)
 
     with pytest.raises(StorageBindingUnavailable, match="see that CONTEXTFUL_BINDING_URL names") as raised:
+        database.run(*sent)
+
+    assert (len(peer.came), raised.value.applied) == (1, applied)
+
+
+@pytest.mark.parametrize(("sent", "applied"), [(READ, "no"), (WRITE, "unknown")], ids=["read", "write"])
+@pytest.mark.parametrize(
+    "results",
+    [
+        None, "rows", {"rows": []}, [], [RESULT, RESULT], ["rows"],
+        *([{name: value for name, value in RESULT.items() if name != gone}] for gone in ("rows", "rows_read")),
+        *([RESULT | {"rows": rows}] for rows in ("rows", ["row"], [[{"b64": "?"}]], [[{"int": "many"}]], [[{"x": 1}]])),
+        [RESULT | {"rows_written": "many"}],
+    ],
+    ids=str,
+)  # fmt: skip
+def test_results_of_another_shape_are_none_of_the_bindings(peer, database, sent, applied: str, results: object):
+    peer.answers(200, {"results": results})
+
+    with pytest.raises(StorageBindingUnavailable, match="none of the binding's answers") as raised:
         database.run(*sent)
 
     assert (len(peer.came), raised.value.applied) == (1, applied)

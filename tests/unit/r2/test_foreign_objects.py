@@ -9,6 +9,7 @@ import pytest
 from engine.binding import Exchange, Patience
 from engine.errors import StorageBindingUnavailable, StorageUnusable
 from r2.binding import BindingKeys
+from r2.keys import Facts
 from tests.answering import listening
 from tests.unit.d1.foreign import PAGE, Foreign, Scripted
 
@@ -22,7 +23,13 @@ WRITES = {
     "put": lambda keys: keys.put("corpus/a", b"a", replacing=None),
     "delete": lambda keys: keys.delete("corpus/a"),
 }
-READS = {"get": lambda keys: keys.get("corpus/a"), "list": lambda keys: list(keys.list("corpus/"))}
+READS = {
+    "get": lambda keys: keys.get("corpus/a"),
+    "head": lambda keys: keys.head("corpus/a"),
+    "list": lambda keys: list(keys.list("corpus/")),
+}
+AS_A_PAGE = {"content-type": "text/html", "etag": '"5e3-1a"'}
+LISTED = {"key": "corpus/a", "size": 1, "etag": "e", "uploaded": 1}
 
 
 @pytest.fixture
@@ -56,12 +63,49 @@ def test_who_is_not_the_binding_cannot_tell_whether_an_object_was_written(
 def test_who_is_not_the_binding_cannot_tell_that_an_object_is_absent(
     peer, keys, read: Callable[[BindingKeys], object], status: int
 ):
-    peer.answers(status, PAGE)
+    peer.answers(status, PAGE, AS_A_PAGE)
 
-    with pytest.raises(StorageBindingUnavailable) as raised:
+    with pytest.raises(StorageBindingUnavailable, match="see that CONTEXTFUL_BINDING_URL names") as raised:
         read(keys)
 
     assert (len(peer.came), raised.value.applied) == (1, "no")
+
+
+@pytest.mark.parametrize("size", [None, "", "large", "-1"])
+def test_facts_without_their_size_are_none_of_the_bindings(peer, keys, size: str | None):
+    peer.answers(200, b"", {"etag": '"e"'} | ({} if size is None else {"object-size": size}))
+
+    with pytest.raises(StorageBindingUnavailable, match="none of the binding's answers"):
+        keys.head("corpus/a")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        {"objects": [LISTED]},
+        {"objects": [LISTED], "cursor": 7},
+        {"objects": {"corpus/a": 1}, "cursor": None},
+        {"objects": None, "cursor": None},
+        {"objects": ["corpus/a"], "cursor": None},
+        *({"objects": [LISTED | {name: []}], "cursor": None} for name in LISTED),
+        *({"objects": [{n: v for n, v in LISTED.items() if n != name}], "cursor": None} for name in LISTED),
+        {"objects": [LISTED | {"key": "other/a"}], "cursor": None},
+    ],
+)
+def test_a_listing_of_another_shape_is_none_of_the_bindings(peer, keys, page: object):
+    peer.answers(200, page)
+
+    with pytest.raises(StorageBindingUnavailable, match="none of the binding's answers"):
+        list(keys.list("corpus/"))
+
+
+def test_a_listing_that_leads_to_itself_is_none_of_the_bindings(peer, keys):
+    peer.answers(200, {"objects": [LISTED], "cursor": "again"}, times=3)
+
+    with pytest.raises(StorageBindingUnavailable, match="none of the binding's answers"):
+        list(keys.list("corpus/"))
+
+    assert len(peer.came) == 2
 
 
 def test_an_object_whose_writing_gets_an_answer_that_cannot_be_decoded_is_unknown(peer, keys):
@@ -78,7 +122,15 @@ def test_what_the_binding_itself_says_of_an_object_is_taken_for_it(peer, keys):
     peer.answers(412, {"error": "precondition", "text": "corpus/a is not as the condition says"})
     peer.answers(422, {"error": "digest", "text": "the body does not have that SHA-256"})
 
+    peer.answers(200, b"", {"etag": '"e"', "object-size": "5"})
+    peer.answers(404, b"")
+    peer.answers(200, {"objects": [LISTED], "cursor": "more"})
+    peer.answers(200, {"objects": [LISTED | {"key": "corpus/b"}], "cursor": None})
+
     assert keys.get("corpus/a") is None
     assert not keys.create("corpus/a", b"a")
     with pytest.raises(StorageUnusable, match="SHA-256"):
         keys.create("corpus/a", b"a")
+    assert keys.head("corpus/a") == Facts("corpus/a", 5, "e", 0)
+    assert keys.head("corpus/a") is None
+    assert [facts.key for facts in keys.list("corpus/")] == ["corpus/a", "corpus/b"]
