@@ -8,12 +8,15 @@ import pytest
 
 from engine.errors import (
     AdmittedOwnerMutation,
+    AwakeableTimedOut,
     CapabilityUnwired,
     EffectNested,
+    ExecutionPinMismatch,
     ExecutionRecoveryMismatch,
     ExecutionSchemaIncompatible,
     StepFailed,
     StorageProfileUnsupported,
+    Transient,
 )
 from engine.pipeline.declaration import Destination
 from engine.ports import Awakeables, Call, Database, JournalStore, Statement
@@ -22,7 +25,7 @@ from engine.schedule import Schedule
 from engine.shapes import RunStatus
 from engine.sql import SCHEMA_VERSION, call
 from tests.conftest import ON_EDGE
-from tests.stores import Effect, Store, died
+from tests.stores import LEASE, Effect, Store, died, failing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -140,6 +143,23 @@ def test_one_execution_opens_records_retries_waits_and_resumes(store: Store, clo
     assert (replayed, answer) == (1, "yes")
     assert store.run(execution.run_id).status is RunStatus.SUCCESS
     assert store.run(execution.run_id).plan_ref == "sha256:plan"
+
+
+@pytest.mark.clause("run.journal.substrate-port")
+def test_an_execution_keeps_to_its_schedule_its_deadline_and_its_plan(store: Store, clock: SettableClock) -> None:
+    away = Effect(failing(Transient("away"), answer=1))
+    first = store.elsewhere(plan="sha256:plan")
+
+    assert first.step("again", away, schedule=Schedule(attempts=2, jitter_ms=0)) == 1
+    with pytest.raises(StepFailed):
+        first.step("once", Effect(failing(Transient("away"))), schedule=Schedule(attempts=1))
+    with pytest.raises(AwakeableTimedOut):
+        first.wait("approval", ttl_ms=1000)
+    clock.advance(LEASE)
+    with pytest.raises(ExecutionPinMismatch):
+        store.open(plan="sha256:other")
+
+    assert away.attempts == [1, 2]
 
 
 @pytest.mark.clause("run.journal.guard-callback")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from engine.ports import Call, Statement
 from engine.rewind import rewind
 from engine.shapes import RunStatus
+from engine.sql import call
 from tests.pipeline.conftest import Shop, orders
 
 if TYPE_CHECKING:
@@ -56,3 +58,13 @@ def test_the_row_of_a_rewound_table_stands_under_its_scope(shop: Shop) -> None:
     assert shop.store.run(row.run_id) == row
     assert (row.table, row.pipeline_id, row.host_scope) == ("orders", "shop", None)
     assert (row.execution_id, row.plan_ref, row.started_at) == (owner.execution_id, owner.plan_ref, owner.opened_at)
+
+
+@pytest.mark.clause("run.journal.substrate-port")
+def test_an_execution_commits_the_position_it_came_to(shop: Shop) -> None:
+    shop.feed.serves(orders(1), orders(2))
+
+    shop.run()
+
+    ((cursor,),) = shop.store.here.profile.database.run(call("read_cursor", table_name="orders"))
+    assert (cursor[1], json.loads(cursor[4])) == (shop.marker().seq, 2)
