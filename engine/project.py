@@ -44,7 +44,7 @@ class Project:
     ) -> Self:
         """The project of the manifest at `path`, or of the nearest one upward from the working directory."""
         environment = os.environ if environ is None else environ
-        declared = manifests.load(path or manifests.find(Path.cwd()), environment)
+        declared = manifests.load(path or manifests.find(), environment)
         return cls(declared, environment, clock or SystemClock())
 
     @property

@@ -1,7 +1,6 @@
 """`contextful pipeline validate` and `list`."""
 
 import os
-from pathlib import Path
 from typing import Any
 
 from engine.cli import output, session
@@ -20,7 +19,7 @@ def validate(
     from engine.site import misdeclared
 
     replaced = site_id is not None or site_id_env is not None
-    path = manifest or find(Path.cwd())
+    path = manifest or find()
     declared = load(path, os.environ, rule=None if replaced else misdeclared)
     site, unresolved = _site(declared, site_id, site_id_env)
     missing = missing_secrets(declared, os.environ)

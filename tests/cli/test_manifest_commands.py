@@ -162,3 +162,16 @@ def test_init_writes_where_the_manifest_option_says(shell: Shell) -> None:
 
 def test_init_writes_no_manifest_of_another_name(shell: Shell) -> None:
     assert shell("init", "--manifest", "other.toml").code == 2
+
+
+@pytest.mark.parametrize("command", [("status",), ("pipeline", "validate"), ("storage", "guard")])
+def test_a_working_directory_that_is_gone_is_told(shell: Shell, command: tuple[str, ...]) -> None:
+    gone = shell.folder / "gone"
+    gone.mkdir()
+    shell.monkeypatch.chdir(gone)
+    gone.rmdir()
+
+    refused = shell(*command, "--json")
+
+    assert (refused.code, refused.error["name"]) == (2, "ManifestInvalid")
+    assert "the working directory is gone; go to one that is there" in refused.error["message"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from engine.errors import ManifestInvalid, RunRetryTagUnretryable
@@ -12,7 +13,6 @@ from engine.schedule import RETRYABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
 
     from engine.pipeline.declaration import Manifest
     from engine.pipeline.manifest.problems import Problem
@@ -21,9 +21,12 @@ NAME: Final = "contextful.toml"
 _REMEDY: Final = "write one with `contextful init`, or name another with --manifest PATH"
 
 
-def find(start: Path) -> Path:
-    """The nearest `contextful.toml` in `start` or a folder above it. Raise `ManifestInvalid` where there is none."""
-    folder = start.absolute()
+def find(start: Path | None = None) -> Path:
+    """The nearest `contextful.toml` in `start`, or in the working directory, or in a folder above it.
+
+    Raise `ManifestInvalid` where there is none.
+    """
+    folder = start.absolute() if start else _here()
     for candidate in (folder, *folder.parents):
         if (candidate / NAME).is_file():
             return candidate / NAME
@@ -60,6 +63,14 @@ def placed(message: str, text: str) -> str:
     lines = text.split("\n")
     end = f"(at line {len(lines)}, column {len(lines[-1]) + 1}, the end of the file)"
     return re.sub(r"\(at end of document\)", end, message)
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except OSError:
+        gone = "the working directory is gone; go to one that is there, or name a manifest with --manifest PATH"
+        raise ManifestInvalid(file=NAME, problems=(gone,)) from None
 
 
 def _parsed(path: Path) -> dict[str, Any]:
