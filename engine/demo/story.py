@@ -126,9 +126,11 @@ def _from_nothing(manifest: Path) -> None:
 def _killed_half_way(manifest: Path, api: DemoApi) -> None:
     """Start a run, and kill it while the API has sent it half a page."""
     with _child(manifest, *_RUN) as first:
-        if not api.slow_page.wait(PATIENCE_S):
-            first.kill()
-            raise Permanent(f"the first run never got half way: {_said(first)}")
+        deadline = time.monotonic() + PATIENCE_S
+        while not api.slow_page.wait(0.05):
+            if first.poll() is not None or time.monotonic() > deadline:
+                first.kill()
+                raise Permanent(f"the first run never got half way: {_said(first)}")
         first.send_signal(signal.SIGKILL)
         first.wait()
     deadline = time.monotonic() + PATIENCE_S

@@ -47,6 +47,8 @@ class OperatorKey:
         """The key in `file`. Raise `OperatorKeyUnusable` where it is none, or where others may read it."""
         private = _cryptography(file).Ed25519PrivateKey
         try:
+            if file.is_dir():
+                raise OperatorKeyUnusable(file=str(file), found="is a folder")
             if file.stat().st_mode & 0o077:
                 refusal = OperatorKeyUnusable(file=str(file), found="may be read by others than its owner")
                 refusal.remedy = f"chmod 600 {file}; whoever may have read it makes tokens: consider a new key"

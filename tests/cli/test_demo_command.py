@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from engine.demo.api import quakes
+from engine.demo.story import PATIENCE_S
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Shell
@@ -32,6 +34,17 @@ def test_it_fits_on_one_screen_and_is_honest_about_its_clock(shell: Shell) -> No
     assert "its clock stood 31 s ahead" in ended.out
     assert "--real-time waits" in ended.out
     assert "nothing was lost and nothing came twice" in ended.out
+
+
+def test_a_first_run_that_ends_early_is_told_at_once_and_in_its_own_words(shell: Shell) -> None:
+    shell.write("shown/.contextful", "a file where the state's folder would be")
+    began = time.monotonic()
+
+    ended = shell("demo", "--fast", "--manifest", "shown/contextful.toml")
+
+    assert ended.code == 1
+    assert "the first run never got half way: StorageUnusable: " in ended.err
+    assert time.monotonic() - began < PATIENCE_S
 
 
 def test_it_overwrites_no_manifest(shell: Shell) -> None:

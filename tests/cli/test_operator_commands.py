@@ -148,6 +148,7 @@ def test_a_token_is_all_that_is_printed_and_names_project_and_operator(laptop: S
         (lambda file: file.chmod(0o644), "may be read by others"),
         (lambda file: file.write_bytes(b"no key"), "holds no Ed25519 private key"),
         (lambda file: file.unlink(), "is not there; contextful operator key makes one"),
+        (lambda file: (file.unlink(), file.mkdir()), "is a folder; contextful operator key makes one"),
     ],
 )
 def test_a_key_that_cannot_be_trusted_signs_nothing(laptop: Shell, broken: Any, told: str) -> None:
