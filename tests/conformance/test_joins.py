@@ -50,7 +50,7 @@ def test_a_failed_branch_fails_the_run_and_its_siblings_work_stays(store: Store)
     assert store.recorded(execution.execution_id) == ["both/good/fetch"]
 
 
-@pytest.mark.clause("run.journal.fan-out-join")
+@pytest.mark.clause("run.journal.fan-out-join", "run.record.columns")
 def test_a_partial_join_records_the_failed_branch_and_its_tag(store: Store) -> None:
     with store.open() as execution:
         values = execution.join(

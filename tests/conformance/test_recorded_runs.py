@@ -11,6 +11,7 @@ import pytest
 from engine.errors import ExecutionLive, Permanent, StepFailed
 from engine.secrets import SecretGuard
 from engine.shapes import RunStatus
+from engine.stop import stop
 from tests.stores import LEASE, Effect, failing
 from tests.waits import HOUR, parked
 
@@ -51,6 +52,19 @@ def test_a_run_that_waits_is_recorded_with_its_instant(store: Store, clock: Sett
     assert (appended.phase, appended.run.run_id) == ("plan", execution.run_id)
     assert (appended.run.status, appended.run.next_attempt_at) == (RunStatus.WAITING, clock.now() + HOUR)
     assert store.run(execution.run_id).next_attempt_at == clock.now() + HOUR
+
+
+@pytest.mark.clause("run.record.columns")
+def test_a_run_that_was_asked_to_stop_is_recorded_with_the_request(store: Store, clock: SettableClock) -> None:
+    execution = store.open()
+    asked = {"requested_at": clock.now(), "scope": "run", "reason": "wrong month"}
+    stop(store.profile(), execution.run_id, reason="wrong month")
+    clock.advance(5)
+
+    execution.close()
+
+    (row,) = store.here.history.rows()
+    assert row.stop == asked
 
 
 @pytest.mark.clause("run.record.reserved-table", "run.record.columns")

@@ -69,7 +69,7 @@ def test_undoing_is_a_step_its_author_writes_and_replays_like_any_other(store: S
     assert not {name for name in offered if any(word in name for word in ("compens", "undo", "rollback", "saga"))}
 
 
-@pytest.mark.clause("run.retry.bound-hit-recorded", "run.retry.bound-hit-is-transient")
+@pytest.mark.clause("run.retry.bound-hit-recorded", "run.retry.bound-hit-is-transient", "run.record.columns")
 def test_a_bound_that_was_struck_is_on_the_row_though_a_later_attempt_recovered(
     store: Store, clock: SettableClock
 ) -> None:
