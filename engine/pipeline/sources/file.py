@@ -1,10 +1,11 @@
 """Tables read from files: csv, jsonl and parquet, plain, `.gz` or `.zst`; one batch of rows is one pull.
 
-Files are read in the order of their names. The walk's position is `{"file": name, "row": n}`: the file to go on with,
-named from the manifest's folder, and how many of its rows were read. Under `read` it names what was read to get there,
-of that file and those before it: `{"file", "bytes", "sha256"}` each, of the bytes it began with (decompressed; of a
-Parquet file all). A walk goes on where they still do, whatever was added or mended behind them. With `skip_unchanged` a
-position carries the digest of all files, too, and the walk ends at that alone (engine.pipeline.sources.unchanged).
+Files are read in the order of their names, one that several links lead to once. The walk's position is
+`{"file": name, "row": n}`: the file to go on with, named from the manifest's folder, and how many of its rows were
+read. Under `read` it names what was read to get there, of that file and those before it: `{"file", "bytes", "sha256"}`
+each, of the bytes it began with (decompressed; of a Parquet file all). A walk goes on where they still do, whatever was
+added or mended behind them. With `skip_unchanged` a position carries the digest of all files, too, and the walk ends at
+that alone (engine.pipeline.sources.unchanged).
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ class Files:
         if (base / pattern).is_file():
             return [pattern]
         found = glob.glob(pattern, root_dir=base, recursive=True)  # noqa: PTH207 - Path.glob takes no absolute pattern
-        names = sorted(Path(name).as_posix() for name in found if (base / name).is_file())
+        names = _once(base, [Path(name).as_posix() for name in found if (base / name).is_file()])
         if not names:
             raise Config(f"{self._place()}: no file in {base} matches {pattern!r}",
                          remedy="mend source.path, or put a file there")  # fmt: skip
@@ -161,6 +162,15 @@ class Files:
 def _within(position: Any) -> bool:
     """Whether `position` is a place in the files."""
     return isinstance(position, dict) and isinstance(position.get("row"), int)
+
+
+def _once(base: Path, names: list[str]) -> list[str]:
+    """`names` in order, of those that lead to one file over links the plainest alone: its rows would land again."""
+    home = base.resolve()
+    plainest: dict[Path, str] = {}
+    for name in sorted(names, key=lambda name: ((base / name).resolve() != home / name, len(name), name)):
+        plainest.setdefault((base / name).resolve(), name)
+    return sorted(plainest.values())
 
 
 def _utf8(name: str) -> bool:

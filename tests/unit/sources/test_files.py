@@ -115,6 +115,20 @@ def test_a_name_with_brackets_is_a_file_and_an_absolute_pattern_stays_absolute(f
     assert folder.at("/nowhere").rows(f"{folder.path}/a*.csv") == [{"id": "1"}]
 
 
+def test_a_file_that_links_lead_to_is_read_once_under_its_plainest_name(folder: Folder) -> None:
+    for name in ("2026/01.csv", "2026/02.csv"):
+        folder.write(name, b"id\n1\n")
+    (folder.path / "2026" / "round").symlink_to(folder.path / "2026")
+    (folder.path / "2026" / "00-latest.csv").symlink_to("02.csv")
+    (folder.path / "elsewhere").mkdir()
+    (folder.path / "elsewhere" / "only.csv").symlink_to(folder.path / "kept")
+    folder.write("kept", b"id\n3\n")
+
+    assert [pull.position and pull.position["file"] for pull in folder.pulls("**/*.csv")] == [
+        "2026/02.csv", "elsewhere/only.csv", None,
+    ]  # fmt: skip
+
+
 def test_a_name_that_is_no_text_is_refused_before_anything_is_read(folder: Folder) -> None:
     folder.write("a.csv", b"id\n1\n")
     folder.write(os.fsdecode(b"b\xff.csv"), b"id\n2\n")
