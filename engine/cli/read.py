@@ -54,7 +54,8 @@ def read(
     at = None if as_of is None else _instant(as_of)
     chosen = Format.JSON if json else form
     with session.project(manifest) as project:
-        face = ReadFace(project.profile.objects)
+        declared = {table.name: pipeline.id for pipeline in project.manifest.pipelines for table in pipeline.tables}
+        face = ReadFace(project.profile.objects, declared=declared)
         if sql is None:
             _tables(face, at, chosen)
         else:
@@ -98,10 +99,13 @@ def _tables(face: "ReadFace", at: int | None, form: Format) -> None:
         return
     for info in found:
         key = f", key {', '.join(info.primary_key)}" if info.primary_key else ""
-        output.text(f"{info.name}: {output.counted(info.rows, 'row')}{key}, last commit {instant(info.committed_at)}")
+        landed = f"{output.counted(info.rows, 'row')} landed"
+        output.text(f"{info.name}: {landed}{key}, last commit {instant(info.committed_at)}")
         for name, kind in info.columns:
             output.text(f"  {name} {kind}")
-    if not found:
+    if not found and at is not None:
+        output.say(f"there was no table by {instant(at)}")
+    elif not found:
         output.say("there is no table yet: contextful pipeline run ID lands one")
 
 

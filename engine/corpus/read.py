@@ -13,7 +13,7 @@ import duckdb
 
 from engine.corpus import layout, reserved
 from engine.corpus.fetch import fetched
-from engine.corpus.statement import admitted, damage, refusal, unknown
+from engine.corpus.statement import admitted, damage, empty, refusal, unknown
 from engine.corpus.timeline import listed
 from engine.corpus.values import plain
 from engine.corpus.views import Snapshot, literals, snapshot, view
@@ -63,10 +63,11 @@ class TableInfo:
 
 
 class ReadFace:
-    """Reads the corpus in `objects`."""
+    """Reads the corpus in `objects`; of a table without a commit, `declared` names the pipeline that lands one."""
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: Objects, *, declared: Mapping[str, str] | None = None) -> None:
         self._objects = objects
+        self._declared = declared or {}
 
     def read(self, statement: str, *, as_of: int | None = None, limit: int | None = CEILING) -> Answer:
         """Run one SELECT over the tables and `_runs` as they were at `as_of` (inclusive; None: now).
@@ -114,7 +115,9 @@ class ReadFace:
         spelled = {table.lower(): table for table in found}.get(name.lower())
         shot = snapshot(self._objects, spelled, as_of=as_of, listed=found[spelled]) if spelled else None
         if shot is None:
-            raise unknown(name, known=found)
+            pipelines = {table.lower(): pipeline for table, pipeline in self._declared.items()}
+            pipeline = pipelines.get(name.lower())
+            raise empty(name, pipeline=pipeline) if pipeline else unknown(name, known=found)
         return shot
 
     def _all(self, as_of: int | None) -> list[Snapshot]:

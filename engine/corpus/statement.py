@@ -60,6 +60,13 @@ def unknown(table: str, *, known: Iterable[str]) -> ReadRefused:
     return ReadRefused(reason=f"there is no table {table!r}{_others(table, known, kind='tables')}")
 
 
+def empty(table: str, *, pipeline: str) -> ReadRefused:
+    """The refusal of a table that `pipeline` declares and into which nothing has landed."""
+    return ReadRefused(reason=f"nothing has landed in {table!r} yet").advising(
+        f"contextful pipeline run {pipeline} lands what its source has"
+    )
+
+
 def refusal(error: duckdb.Error, *, columns: Iterable[str]) -> ReadRefused:
     """DuckDB's own sentence about a function or a value, without its echo of the statement.
 

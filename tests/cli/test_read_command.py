@@ -66,7 +66,7 @@ def test_without_a_statement_tables_columns_types_and_rows_are_listed(landed: Sh
 
     assert (table["name"], table["rows"], table["primary_key"]) == ("orders", 3, ["id"])
     assert {"name": "id", "type": "BIGINT"} in table["columns"]
-    assert "orders: 3 rows, key id" in landed("read").out
+    assert "orders: 3 rows landed, key id" in landed("read").out
 
 
 def test_as_of_an_instant_before_the_first_commit_nothing_is_there(landed: Shell) -> None:
@@ -111,3 +111,17 @@ def test_the_run_history_is_read_like_a_table(shell: Shell) -> None:
 
     assert document["rows"] == [["r1", "commit", "success", 1], ["r1", "plan", "running", 0]]
     assert before["rows"] == []
+
+
+def test_a_declared_table_in_which_nothing_has_landed_is_told_from_none(shell: Shell) -> None:
+    shell.orders()
+
+    empty, unknown = shell("read", "SELECT * FROM Orders"), shell("read", "SELECT * FROM customers")
+
+    assert (empty.code, unknown.code) == (2, 2)
+    assert "nothing has landed in 'Orders' yet; contextful pipeline run orders lands what its source has" in empty.err
+    assert "there is no table 'customers'" in unknown.err
+
+
+def test_no_table_by_an_instant_is_not_said_to_be_none_at_all(landed: Shell) -> None:
+    assert landed("read", "--as-of", "2020-01-01").err == "there was no table by 2020-01-01T00:00:00.000Z\n"
