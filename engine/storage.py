@@ -25,6 +25,10 @@ RESTORING: Final = "restoring"
 
 _TABLE: Final = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+)")
 _TRIGGER: Final = re.compile(r"CREATE TRIGGER IF NOT EXISTS (\w+)")
+_NOTHING: Final = (
+    "contextful storage initialize creates it where nobody has used the store; where it was lost, restore it beside "
+    "the corpus, or give up its recorded work on purpose: initialize, then contextful catalog rebuild"
+)
 
 
 def initialize(profile: Profile, *, project: str, chance: Chance | None = None) -> None:
@@ -69,6 +73,8 @@ def require_state(profile: Profile, *, project: str) -> Identity:
     """
     database = profile.database
     tables, triggers = ({name for (name,) in rows} for rows in database.run(call("list_tables"), call("list_triggers")))
+    if not tables:
+        raise ExecutionRecoveryMismatch(found="the store holds no state").advising(_NOTHING)
     meta: dict[str, str] = dict(database.run(call("read_meta"))[0]) if "meta" in tables else {}
     if meta.get("schema", str(SCHEMA_VERSION)) != str(SCHEMA_VERSION):
         raise incompatible(meta["schema"], database=database, tables=tables)

@@ -204,3 +204,19 @@ def test_a_backup_where_nothing_can_be_written_is_refused_with_its_place(landed:
     assert written.err.startswith("StorageUnusable: orders.jsonl/kept")
     assert "choose another folder" in written.err
     assert read.err.startswith("BackupUnusable: ")
+
+
+@pytest.mark.parametrize("command", [("sweep",), ("backup", "kept")])
+def test_a_store_that_nobody_has_used_is_told_in_a_sentence_with_both_ways_on(
+    shell: Shell, command: tuple[str, ...]
+) -> None:
+    shell.orders()
+
+    refused = shell("storage", *command, "--json")
+
+    assert (refused.code, refused.error["name"]) == (1, "ExecutionRecoveryMismatch")
+    assert refused.error["found"] == "the store holds no state"
+    assert refused.error["remedy"].startswith(
+        "contextful storage initialize creates it where nobody has used the store"
+    )
+    assert "catalog rebuild" in refused.error["remedy"]
