@@ -13,6 +13,7 @@ from engine.cli.watching import watching
 from engine.clock import instant
 from engine.pipeline.reconcile import scope_of
 from engine.pipeline.runner import Outcome, Request, fire
+from engine.schedule import RETRYABLE
 from engine.shapes import FireState, RunStatus
 
 if TYPE_CHECKING:
@@ -78,9 +79,12 @@ class Fired:
             yield f"{run.table} waits until {due}: contextful run resume-due goes on then, and so does the next run"
         # Where the failure itself names what must be done first, to run again would only fail again.
         failed = [run for run in self.outcome.runs if run.error and "remedy" not in run.error and run not in waits]
-        for name in sorted(run.table or "" for run in failed if run.table in self.pending):
-            again = f"contextful pipeline run {self.pipeline.id} --table {name}"
-            yield f"next: {again} asks only for what is not recorded yet"
+        for run in sorted(failed, key=lambda run: run.table or ""):
+            again = f"contextful pipeline run {self.pipeline.id} --table {run.table}"
+            if run.table in self.pending:
+                yield f"next: {again} asks only for what is not recorded yet"
+            elif run.error and run.error["tag"] in RETRYABLE:
+                yield f"next: {again} tries it anew: what was in the way may have passed"
         if self.outcome.state is FireState.RUNNING and not waits:
             yield f"fire {self.outcome.fire_id} is at work in another process: contextful status shows how far it is"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.cli.conftest import ORDERS
+from tests.local_edge import free_ports
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Shell
@@ -94,6 +95,21 @@ def test_a_failed_run_names_its_error_and_exits_1(shell: Shell) -> None:
     assert ended.document["state"] == "failed"
     assert ended.document["runs"][0]["error"]["name"] in ended.err
     assert "orders.at cannot be ordered" in ended.err
+
+
+def test_a_source_that_did_not_answer_is_told_with_the_next_step(shell: Shell) -> None:
+    nobody = f"http://127.0.0.1:{free_ports(1)[0]}/orders"
+    shell.write("contextful.toml", ORDERS.replace(
+        'kind = "file", path = "orders.jsonl"', f'kind = "http", url = "{nobody}", retry = {{ attempts = 1 }}'
+    ))  # fmt: skip
+
+    ended = shell("pipeline", "run", "orders")
+
+    assert ended.code == 1
+    assert "broke off: " in ended.err
+    assert ended.err.splitlines()[-1] == (
+        "next: contextful pipeline run orders --table orders tries it anew: what was in the way may have passed"
+    )
 
 
 def test_one_failing_table_stops_no_other(shell: Shell) -> None:
