@@ -11,7 +11,9 @@ import pytest
 from engine.errors import ExecutionLive, Permanent, StepFailed
 from engine.secrets import SecretGuard
 from engine.shapes import RunStatus
+from engine.sql import call
 from engine.stop import stop
+from tests.answering import Answering, listening
 from tests.stores import LEASE, Effect, failing
 from tests.waits import HOUR, parked
 
@@ -21,6 +23,11 @@ if TYPE_CHECKING:
 
 SECRET = "s3cr3t-value"
 KEY = "ghp_" + "a1B2" * 9
+
+
+class _Fine(Answering):
+    def reply(self) -> None:
+        self.answer(200, b"")
 
 
 @pytest.mark.clause("run.record.columns", "run.record.plan-identity")
@@ -108,6 +115,18 @@ def test_a_secret_in_an_error_is_masked_before_the_error_is_recorded(store: Stor
     for record in (row.record, store.run(execution.run_id).record):
         assert "no ${TOKEN} and no [masked:github]" in record
         assert SECRET not in record
+
+
+def test_a_secret_in_the_path_of_a_request_is_masked_in_the_ledger(store: Store) -> None:
+    execution = _guarded(store)
+    with listening(_Fine) as url:
+        execution.step("ask", lambda call: call.http.get(f"{url}/hooks/{SECRET}/{KEY}").status_code)
+
+    rows = store.here.profile.database.run(call("list_requests", execution_id=execution.execution_id))[0]
+
+    assert f"{url}/hooks/${{TOKEN}}/[masked:github]" in str(rows)
+    assert SECRET not in str(rows)
+    assert KEY not in str(rows)
 
 
 def _guarded(store: Store) -> Any:

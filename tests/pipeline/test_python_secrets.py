@@ -74,3 +74,14 @@ def test_a_position_that_holds_a_secret_is_stored_by_its_name_and_handed_back_wh
     assert marker is not None
     assert marker.position == {"link": "/next?token=${TOKEN}"}
     assert [outcome.runs[0].masked for outcome in fires] == [1, 1]
+
+
+def test_what_seals_and_peppers_a_project_is_kept_out_of_its_records_like_its_sources_secrets(shop: Shop) -> None:
+    path = shop.base / "contextful.toml"
+    path.write_text(MANIFEST.format(module=shop.module.__name__))
+    keys = {"CONTEXTFUL_PEPPER": "p3pper-value", "CONTEXTFUL_SEAL_KEY": "s3al-key-value"}
+    environ: dict[str, Any] = ENVIRON | keys | {"CONTEXTFUL_STORAGE_PROFILE": shop.store.profile_name}
+
+    project = Project.find(path, environ=environ, clock=shop.store.clock)
+
+    assert project.known_secrets() == keys | {"TOKEN": "s3cr3t-value"}

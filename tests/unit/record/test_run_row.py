@@ -43,6 +43,15 @@ def test_every_field_outlives_the_record(name: str) -> None:
     assert getattr(read, name) == getattr(WHOLE, name) != getattr(BARE, name)
 
 
+@pytest.mark.clause("run.record.error-cap")
+@pytest.mark.parametrize("text", ["é" * 1_100, "🐎" * 513, "e" * 2_049])
+def test_an_error_is_cut_by_its_bytes_however_few_its_characters(text: str) -> None:
+    shown = replace(WHOLE, error={"tag": "Permanent", "name": "N", "message": text}).projection()["error"]["message"]
+
+    assert 2_040 < len(shown.encode()) <= 2_048
+    assert shown.endswith(f"{text[0]}…")
+
+
 @pytest.mark.clause("run.record.columns")
 def test_who_holds_a_run_is_machine_state_and_never_recorded() -> None:
     assert WHOLE.record == replace(WHOLE, owner=None).record
