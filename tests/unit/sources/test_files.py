@@ -30,6 +30,7 @@ def test_each_format_is_read_plain_and_compressed(folder: Folder, format_: str, 
     assert folder.rows("*") == [{"id": "1", "name": "naïve"}]
 
 
+@pytest.mark.clause("run.advance.snapshot-completion")
 def test_files_are_read_in_the_order_of_their_names_and_named_from_the_base(folder: Folder) -> None:
     for name in ("2026/b.jsonl", "2026/a.jsonl", "2025/z.jsonl", "2026/ignored.txt"):
         folder.write(name, f'{{"file": "{name}"}}\n'.encode())

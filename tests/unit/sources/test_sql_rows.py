@@ -28,6 +28,7 @@ def orders(database):
     return database
 
 
+@pytest.mark.clause("run.advance.snapshot-completion")
 def test_ties_that_two_pulls_share_come_once_each(orders):
     pulls = orders.pulls(orders.table(**KEYED))
 
@@ -123,6 +124,7 @@ def test_without_a_key_rows_of_one_instant_come_in_one_pull(orders):
     assert ids(again) == [[6]]
 
 
+@pytest.mark.clause("run.advance.cursor-kind")
 def test_without_a_watermark_rows_come_by_their_key(orders):
     table = orders.table(primary_key=("id",), source={"batch": 4})
     pulls = orders.pulls(table)
@@ -130,6 +132,7 @@ def test_without_a_watermark_rows_come_by_their_key(orders):
     assert ids(pulls) == [[1, 2, 3, 4], [5, 6]]
     assert ids(orders.pulls(table, position=pulls[0].position)) == [[5, 6]]
     assert open_source(table).cursor_kind is CursorKind.OPAQUE_TOKEN
+    assert open_source(orders.table(**KEYED)).cursor_kind is CursorKind.MONOTONIC
 
 
 @pytest.mark.clause("run.journal.opt-out")
