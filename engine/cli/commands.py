@@ -106,7 +106,8 @@ def run(words: Sequence[str], environ: Mapping[str, str], *, group: Group = ROOT
     member = group.members.get(word)
     if member is None:
         sort = "option" if word.startswith("-") else "command"
-        raise UsageError(command=path, problem=f"{path} has no {sort} {word!r}{near(word, group.members)}")
+        meant = near(word, group.members) or _elsewhere(word, group, path=path)
+        raise UsageError(command=path, problem=f"{path} has no {sort} {word!r}{meant}")
     path = f"{path} {word}"
     if isinstance(member, Group):
         return run(words[1:], environ, group=member, path=path)
@@ -118,6 +119,12 @@ def function(place: str) -> Callable[..., int | None]:
     module, _, name = place.partition(":")
     found: Callable[..., Any] = getattr(import_module(f"engine.cli.{module}"), name)
     return found
+
+
+def _elsewhere(word: str, group: Group, *, path: str) -> str:
+    """The first command of that name in a group below `group`, as a guess; nothing where there is none."""
+    below = (name for name, member in group.members.items() if isinstance(member, Group) and word in member.members)
+    return next((f" (did you mean {path} {name} {word}?)" for name in below), "")
 
 
 def _called(called: Callable[..., int | None], words: Sequence[str], environ: Mapping[str, str], *, path: str) -> int:

@@ -90,3 +90,13 @@ def test_in_an_empty_folder_every_command_says_how_to_begin(shell: Shell, comman
     assert ended.error["name"] == "ManifestInvalid"
     assert "contextful init" in ended.err
     assert list(shell.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"), [("backfill", "pipeline backfill"), ("reconcile-guard", "storage reconcile-guard")]
+)
+def test_a_command_without_its_group_is_answered_with_where_it_is(shell: Shell, word: str, meant: str) -> None:
+    refused = shell(word)
+
+    assert refused.code == 2
+    assert f"contextful has no command '{word}' (did you mean contextful {meant}?)" in refused.err
