@@ -29,8 +29,10 @@ def test_a_run_is_carried_into_the_history_once(store):
 
     with store.engine() as later:
         appended = [row.phase for row in later.history.appended()]
+        rows = list(later.profile.objects.list("_runs/"))
 
     assert sorted(appended) == ["commit", "plan"]
+    assert len(rows) == 2
 
 
 @pytest.mark.clause("run.record.reserved-table")

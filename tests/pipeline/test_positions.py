@@ -80,7 +80,7 @@ def test_the_catalog_caches_what_the_newest_marker_says(shop: Shop, entry: str) 
         assert cached[1] == marker.seq == number
         assert cached[3] == marker.cursor_kind
         assert (marker.position, marker.rows) == (number, 1)
-        assert str(marker.position) in map(str, cached)
+        assert (cached[2], cached[4]) == (marker.by.commit_id, str(number))
 
 
 @pytest.mark.clause("run.advance.concurrency-by-kind")
