@@ -27,7 +27,7 @@ from tests.guarded import (
     reconcile,
     recorded_bytes,
 )
-from tests.stores import LEASE, Died, Store
+from tests.stores import LEASE, MIB, Died, Store
 
 if TYPE_CHECKING:
     from engine.ports import Call, Database, Rows
@@ -126,6 +126,20 @@ def test_a_batch_that_fails_leaves_the_evidence_exactly_where_its_audit_row_stan
     assert (entry.value, entry.receipt) == ((b"charged", receipt(dead.guard)) if went_through else (None, None))
     assert (after == before) is not went_through
     assert len(desk(store).audits()) == went_through
+
+
+@pytest.mark.clause("run.callback-guard.evidence", "run.journal.blob-sweep")
+def test_no_sweep_takes_a_large_value_of_which_the_audit_row_alone_says_that_it_counts(store: Store) -> None:
+    dead, large = left_sending(store, window=None), b"x" * (MIB + 1)
+    failing = over(store, Failing(store.here.profile.database, "audit_guard", went_through=True))
+    with pytest.raises(StorageUnusable):
+        failing.reconcile(dead.guard.token, evidence=receipt(dead.guard), operator="ops", value=large)
+
+    swept = store.here.profile.journal.sweep(older_than=1 << 50)
+
+    (entry,) = store.entries(dead.execution.execution_id)
+    assert swept == []
+    assert store.here.profile.journal.value(entry) == large
 
 
 @pytest.mark.clause("run.callback-guard.manual")
