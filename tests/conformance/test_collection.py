@@ -113,3 +113,20 @@ def test_a_catalog_rebuild_changes_no_recorded_work(store: Store) -> None:
 
     after = (store.entries(execution.execution_id), store.owner(), store.here.profile.awakeables.read("token"))
     assert after == before
+
+
+@pytest.mark.clause("run.journal.current-owner", "run.journal.collection")
+def test_a_checkpoint_of_an_attempt_that_was_taken_over_collects_nothing(store: Store, clock: SettableClock) -> None:
+    stalled = store.held(engine=store.stalled())
+    pull, journal = key(stalled, "pull:0"), stalled.steps.journal
+    journal.claim(pull, attempt=stalled.attempt, token="t")
+    journal.record(pull, attempt=stalled.attempt, token="t", value=b"1")
+    clock.advance(LEASE)
+    taker = store.held()
+
+    with pytest.raises(ExecutionSuperseded):
+        store.here.owners.checkpoint(stalled.attempt, landed=1, also=())
+    assert store.recorded(taker.attempt.execution_id) == ["pull:0"]
+
+    store.here.owners.checkpoint(taker.attempt, landed=1, also=())
+    assert store.recorded(taker.attempt.execution_id) == []
