@@ -24,6 +24,7 @@ from engine.errors import (
     EffectSettled,
     ExecutionLive,
     ExecutionSuperseded,
+    RunIdUsed,
     Waiting,
 )
 from engine.execution import values
@@ -141,8 +142,17 @@ class ExportRun:
             return Exported(done)
         ended = self._run(self._unused(run_id))
         while (due := ended.run.next_attempt_at) and await_due(self._scope, due):
-            ended = self._run(ended.run.run_id)
+            ended = self._resumed(ended)
         return ended
+
+    def _resumed(self, waiting: Exported) -> Exported:
+        """Go on with the run that waited, or tell how it ended where another process has gone on with it first."""
+        run_id = waiting.run.run_id
+        try:
+            return self._run(run_id)
+        except RunIdUsed:
+            ended = self._engine.runs.get(run_id)
+            return replace(waiting, run=ended, failure=None) if ended else waiting
 
     def _run(self, run_id: str) -> Exported:
         run = self._engine.new_run(run_id, plan_ref=self._export.content_hash, host_scope=self._scope)

@@ -14,6 +14,7 @@ from engine.exports.run import ExportRun, scope_of
 from engine.exports.sending import LONGEST_RECEIPT, SHARE, Sending
 from engine.pins import Pins
 from engine.pipeline.declaration import Destination
+from engine.schedule import Schedule
 from engine.secrets import SecretGuard
 from engine.shapes import RunStatus
 from tests.clocks import SettableClock
@@ -214,3 +215,25 @@ def test_a_run_whose_twin_was_waited_for_is_shown_and_not_repeated(publishing: P
 
     assert second.run("night", await_live=ends).run.run_id == "night"
     assert publishing.store.statuses() == [RunStatus.SUCCESS]
+
+
+@pytest.mark.parametrize(("answer", "status", "code"), [(200, RunStatus.SUCCESS, 0), (400, RunStatus.FAILED, 1)])
+def test_a_run_that_waited_is_told_as_it_ended_elsewhere(
+    publishing: Publishing, receiver: Receiver, answer: int, status: RunStatus, code: int
+) -> None:
+    """It sits its instant out and finds that another process, told of the same instant, was there first."""
+    publishing.land(1, 2, 3)
+    receiver.headers = {"Retry-After": "3600"}
+    receiver.manners = [200, 429, answer]
+    patient = export(schedule=Schedule(attempts=3, jitter_ms=0))
+
+    def ends(_: str, due_at: int) -> bool:
+        publishing.store.clock.advance(due_at - publishing.store.clock.now())
+        publishing.run(schedule=patient.schedule)
+        return True
+
+    waits = ExportRun(publishing.engine(), patient, secrets={}, watcher=publishing.heard)
+    ended = waits.run("night", await_due=ends)
+
+    assert (ended.run.run_id, ended.run.status, ended.exit_code) == ("night", status, code)
+    assert len(receiver.requests) == 3
