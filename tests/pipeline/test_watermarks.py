@@ -101,15 +101,16 @@ def test_rows_below_the_position_are_counted_and_not_landed(shop: Shop) -> None:
 
 
 @pytest.mark.clause("run.advance.field-rename")
-def test_a_renamed_watermark_is_refused_before_the_source_is_asked(shop: Shop) -> None:
+@pytest.mark.parametrize("renamed", ["changed", "At"])
+def test_a_renamed_watermark_is_refused_before_the_source_is_asked(shop: Shop, renamed: str) -> None:
     shop.feed.serves(orders(1))
     shop.run(incremental="at")
-    shop.feed.serves([{"id": 2, "changed": day(2)}])
+    shop.feed.serves([{"id": 2, renamed: day(2)}])
 
     with pytest.raises(CursorFieldMismatch) as refusal:
-        shop.run(incremental="changed")
+        shop.run(incremental=renamed)
 
-    assert (refusal.value.stored, refusal.value.declared) == ("at", "changed")
+    assert (refusal.value.stored, refusal.value.declared) == ("at", renamed)
     assert str(refusal.value).endswith("contextful pipeline reset shop --table orders")
     assert shop.feed.read == []
     assert shop.owner() is None
