@@ -86,7 +86,10 @@ class ReadFace:
                 _shut(connection, snapshots, files)
                 return _answer(connection, asked, snapshots, limit)
             except duckdb.Error as cause:
-                if damaged := damage(cause, missing=[part for part, file in files.items() if not file.exists()]):
+                missing = [part for part, file in files.items() if not file.exists()]
+                if missing and self._snapshots(asked, as_of=as_of) != snapshots:
+                    return self.read(statement, as_of=as_of, limit=limit)  # a table was dropped meanwhile
+                if damaged := damage(cause, missing=missing):
                     raise damaged from cause
                 own = reserved.COLUMNS if any(map(reserved.named, asked.tables)) else ()
                 columns = dict.fromkeys((*own, *(name for shot in snapshots for name, _ in shot.columns)))

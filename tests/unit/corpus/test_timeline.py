@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from engine.corpus.drop import drop
 from engine.corpus.read import ReadFace
-from engine.errors import StorageUnusable
+from engine.errors import ReadRefused, StorageUnusable
 from engine.local.folder import FolderObjects
 from engine.shapes import WriteMode
 
@@ -126,6 +127,27 @@ def test_a_table_dropped_and_begun_anew_while_it_is_read_is_read_as_it_is_now(co
             return super().get(name)
 
     assert read(Dropped(corpus.root / "corpus")) == [9]
+
+
+@pytest.mark.parametrize("anew", [True, False])
+def test_a_table_whose_parts_are_dropped_under_a_read_is_read_as_it_is_now(corpus: Any, *, anew: bool) -> None:
+    land(corpus, 3)
+    dropped: list[int] = []
+
+    class Dropped(Asked):
+        def local(self, name: str, *, sha256: str | None = None) -> Path:
+            if sha256 and not dropped:  # a part's alone is told
+                dropped.append(drop(corpus.objects, "t"))
+                if anew:
+                    corpus.land("r-9", [{"id": 9, "v": "z"}])
+            return super().local(name, sha256=sha256)
+
+    objects = Dropped(corpus.root / "corpus")
+    if anew:
+        assert read(objects) == [9]
+    else:
+        with pytest.raises(ReadRefused, match="there is no table 't'"):
+            read(objects)
 
 
 def test_a_marker_that_is_listed_and_never_there_is_a_failure_of_the_store(corpus: Any) -> None:
