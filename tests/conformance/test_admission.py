@@ -160,6 +160,10 @@ def test_an_execution_keeps_to_its_schedule_its_deadline_and_its_plan(store: Sto
         store.open(plan="sha256:other")
 
     assert away.attempts == [1, 2]
+    for described in store.here.profile.capabilities:
+        store.here.profile.require(described)
+    with pytest.raises(CapabilityUnwired):
+        store.here.profile.require("time-machine")
 
 
 @pytest.mark.clause("run.journal.guard-callback")

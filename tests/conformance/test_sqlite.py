@@ -114,7 +114,7 @@ def test_a_resolution_and_its_record_commit_together_or_not_at_all(store: Store)
     assert awakeables.resolve("t", b"1", at=1) == b"1"
 
 
-@pytest.mark.clause("run.journal.one-cutoff")
+@pytest.mark.clause("run.journal.one-cutoff", "run.journal.sqlite-stores")
 def test_the_row_of_a_wait_names_the_blob_of_its_payload(store: Store) -> None:
     execution = store.open()
     awakeables = store.here.profile.awakeables
