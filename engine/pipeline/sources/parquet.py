@@ -36,14 +36,33 @@ def batches(file: File, *, start: int) -> Iterator[Batch]:
 
 def _batches(parquet: pq.ParquetFile, start: int, content: Content) -> Iterator[Batch]:
     total = parquet.metadata.num_rows
-    groups, end = _groups_from(parquet.metadata, start)
-    for batch in parquet.iter_batches(batch_size=_batch_rows(parquet.metadata), row_groups=groups):
-        end += batch.num_rows
-        if end > start:
-            fresh = min(end - start, batch.num_rows)
-            yield Batch(batch.slice(batch.num_rows - fresh), end, last=end >= total, content=content)
-    if end >= total and start >= total:
+    groups, before = _groups_from(parquet.metadata, start)
+    size, end = _batch_rows(parquet.metadata), start
+    read = parquet.iter_batches(batch_size=size, row_groups=groups)
+    for rows in _strides(read, size=size, skipped=start - before):
+        end += rows.num_rows
+        yield Batch(rows, end, last=end >= total, content=content)
+    if start >= total:
         yield Batch(parquet.schema_arrow.empty_table(), total, last=True, content=content)
+
+
+def _strides(read: Iterator[pa.RecordBatch], *, size: int, skipped: int) -> Iterator[pa.RecordBatch | pa.Table]:
+    """What was `read`, without the first `skipped` rows, `size` rows at a time.
+
+    So a walk that goes on within a row group cuts its pulls where one that began at the file's start does.
+    """
+    held: list[pa.RecordBatch] = []
+    for batch in read:
+        fresh = batch.slice(min(skipped, batch.num_rows))
+        skipped -= batch.num_rows - fresh.num_rows
+        if fresh.num_rows:
+            held.append(fresh)
+        if sum(part.num_rows for part in held) >= size:
+            whole = pa.Table.from_batches(held)
+            yield fresh if len(held) == 1 and fresh.num_rows == size else whole.slice(0, size)
+            held = whole.slice(size).to_batches()
+    if held:
+        yield pa.Table.from_batches(held)
 
 
 def _groups_from(metadata: pq.FileMetaData, start: int) -> tuple[list[int], int]:

@@ -19,4 +19,4 @@ MODULES: Final = {
 
 HTTP: Final = Connector(id="http", version="1", hash="9a668cca0d91d09b47a7f9ba01f11e6a73d89071e07526c00e72672e556b99d9")
 SQL: Final = Connector(id="sql", version="1", hash="a45cde62c8c6cba27c52ab902ca1d90b9c0a121b4ffb4f3e92a107bf511ef287")
-FILE: Final = Connector(id="file", version="1", hash="a9229d03b648e348f5595218da3db02f8110da6573d6c7d14b7a7b2e3e3675b4")
+FILE: Final = Connector(id="file", version="1", hash="b40b30e73d2ca9d28016a1d60b012a39a838af5e52dcb728d77e557c26054160")

@@ -84,6 +84,21 @@ def test_parquet_goes_on_at_any_row_of_any_row_group(
     assert [pull.more for pull in pulls] == [True] * (len(pulls) - 1) + [False]
 
 
+@pytest.mark.clause("run.journal.replay-lands")
+@pytest.mark.parametrize("group", [1, 3, 4, 7, 10, 11, 25, 40])
+def test_a_walk_that_goes_on_within_a_row_group_cuts_its_pulls_where_a_whole_one_does(
+    folder: Folder, batches_of: Callable[[int], None], group: int
+) -> None:
+    batches_of(10)
+    pq.write_table(pa.table({"id": range(33)}), folder.path / "rows.parquet", row_group_size=group)
+    whole = list(folder.pulls("*"))
+
+    for read, pull in enumerate(whole[:-1], start=1):
+        rest = list(folder.pulls("*", position=pull.position))
+        assert [folder.plain(one) for one in rest] == [folder.plain(one) for one in whole[read:]]
+    assert [len(pull.rows) for pull in whole] == [10, 10, 10, 3]
+
+
 @pytest.mark.parametrize(("name", "content"), [("a.csv", b""), ("a.csv", b"id,name\n"), ("a.jsonl", b"\n")])
 def test_a_file_without_rows_is_one_empty_pull(folder: Folder, name: str, content: bytes) -> None:
     folder.write(name, content)
