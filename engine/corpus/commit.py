@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from engine.corpus import layout, parts
 from engine.corpus.marker import Committer, Event, Marker, find, history
 from engine.corpus.schema import Schema
-from engine.errors import CommitContended, StorageFailure, StorageUnusable
+from engine.errors import CommitContended, PositionOvertaken, StorageFailure, StorageUnusable
 from engine.shapes import CursorKind, WriteMode, canonical_json
 
 if TYPE_CHECKING:
@@ -27,12 +27,17 @@ ATTEMPTS: Final = 100
 """Conflicts in a row before a commit gives up; local commits take turns and see next to none."""
 
 
+ANYWHERE: Final = object()
+"""The position that a commit goes on from where it does not matter."""
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
     """What a commit says of its table beside the rows.
 
     `higher` picks the later of two positions; a `monotonic` cursor needs it, so that a commit which was overtaken
-    does not take the position back. `position` None: the table has none.
+    does not take the position back. One of another kind is refused where the table is no longer at `began`, the
+    position its walk went on from. `position` None: the table has none.
     """
 
     table: str
@@ -42,6 +47,7 @@ class Terms:
     mode: WriteMode = WriteMode.APPEND
     primary_key: tuple[str, ...] = ()
     higher: Callable[[Any, Any], Any] | None = None
+    began: Any = ANYWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +66,9 @@ def commit(
 
     `hint` is the number of a marker known to be older than the execution's own. `check_owner` raises
     `ExecutionSuperseded` when the attempt lost its owner. Raise `StoreSchemaIncompatible` when the stage no longer
-    merges with the table. Whatever is raised before the marker stands removes the parts (run.own.stage-discard).
+    merges with the table, `PositionOvertaken` where a position that has no order was moved by an engine on another
+    state (run.advance.concurrency-by-kind). Whatever is raised before the marker stands removes the parts
+    (run.own.stage-discard).
     """
     empty = terms.mode is WriteMode.REPLACE and stage.rows == 0
     event = Event.EMPTY_REPLACEMENT if empty else Event.RUN
@@ -143,7 +151,12 @@ class _Work:
 
     def _position(self, tail: Marker | None) -> Any:
         ours, theirs = self.terms.position, tail.position if tail else None
-        if self.terms.higher is None or self.terms.cursor_kind is not CursorKind.MONOTONIC or theirs is None:
+        if self.terms.cursor_kind is not CursorKind.MONOTONIC:
+            moved = self.terms.began not in (ANYWHERE, theirs)
+            if tail and moved and tail.by.execution_id != self.terms.by.execution_id:
+                raise PositionOvertaken(table=self.terms.table, run_id=tail.by.run_id, site_id=tail.by.site_id)
+            return ours
+        if self.terms.higher is None or theirs is None:
             return ours
         return theirs if ours is None else self.terms.higher(theirs, ours)
 

@@ -185,6 +185,20 @@ class CommitOvertaken(NamedError, Transient):
 
 
 @named
+class PositionOvertaken(NamedError, Transient):
+    """An engine on another state has moved a position that has no order (run.advance.concurrency-by-kind)."""
+
+    table: str
+    run_id: str
+    site_id: str
+    says = "{table}: run {run_id} of site {site_id} has moved its position since this run went on from it"
+    remedy = (
+        "run again: it goes on from there; where several states share one corpus, run a table whose position has no "
+        "order from one of them"
+    )
+
+
+@named
 class RunCheckpointIdTooLong(NamedError, Permanent):
     """The commits of a run would outgrow what may name one (run.own.checkpoint-id-length)."""
 

@@ -97,7 +97,8 @@ class Publication:
         """Commit the stage under `position` for good; None where there is nothing (run.advance.commit-with-rows).
 
         Raise `ExecutionSuperseded` when the attempt no longer holds its owner, `StoreSchemaIncompatible` when the
-        stage no longer merges with the table, `CommitOvertaken` when another attempt has committed other pulls.
+        stage no longer merges with the table, `CommitOvertaken` when another attempt has committed other pulls,
+        `PositionOvertaken` when another state's engine has moved a position that has no order.
         """
         terms = self._terms(position, final=True, pulls=pulls)
         if not self._publishes(terms):
@@ -189,4 +190,5 @@ class Publication:
             mode=self.table.write_mode,
             primary_key=self.table.primary_key,
             higher=cursors.later_position,
+            began=self.base.position if self.base else None,
         )

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from engine.corpus.schema import EXACT_IN_FLOAT, Schema
-from engine.errors import StorageUnusable, StoreSchemaIncompatible
+from engine.errors import StorageFailure, StorageUnusable, StoreSchemaIncompatible
 from engine.pipeline.recording import decode, rows_of
 
 if TYPE_CHECKING:
@@ -121,6 +121,11 @@ class Stage:
         """Remove every staged file (run.own.stage-discard); to repeat it is harmless."""
         with _refusing(self._folder), suppress(FileNotFoundError):
             shutil.rmtree(self._folder)
+
+    def leave(self) -> None:
+        """`discard` as far as the disk lets: the run ends all the same, and whichever comes next removes what stays."""
+        with suppress(StorageFailure):
+            self.discard()
 
     def _merged(self, meta: PullMeta, *, place: str) -> Schema:
         self._own.refuse_late_types(meta.types, table=self._table)

@@ -227,7 +227,7 @@ class TableRun:
         held = publication.held
         row = replace(held.ended(RunStatus.SUCCESS), **self._counts(walk, progress), **publication.landed)
         held.retire(row, also=self._settling(held, marker))
-        publication.stage.discard()
+        publication.stage.leave()
         return held.run
 
     def _settling(self, held: Held, marker: Marker | None) -> tuple[Call, ...]:  # noqa: ARG002 - a chunk's names its attempt
@@ -244,7 +244,7 @@ class TableRun:
         """Close the attempt until the instant of `wait`; what is recorded is staged anew then."""
         row = replace(publication.held.waiting(wait), **self._counts(walk, progress), **publication.landed)
         # First: once parked, the run and the folder named after it are whoever's resumes it.
-        publication.stage.discard()
+        publication.stage.leave()
         try:
             publication.held.park(row)
         except ExecutionSuperseded as superseded:
@@ -255,7 +255,7 @@ class TableRun:
         """Close the attempt with its failure; the owner stays pending where a resume has something to replay."""
         held = publication.held
         failure = self._superseded(held) or failure
-        publication.stage.discard()
+        publication.stage.leave()
         status = RunStatus.CANCELED if isinstance(failure, Canceled) else RunStatus.FAILED
         row = replace(held.ended(status, failure=failure), **self._counts(walk, progress), **publication.landed)
         # A recorded pull that the schema or the limits refuse is refused again on every replay.
