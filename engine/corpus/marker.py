@@ -18,7 +18,7 @@ from engine.errors import CommitMissing, StorageUnusable
 from engine.shapes import CursorKind, WriteMode, canonical_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from engine.ports import Objects
 
@@ -153,17 +153,22 @@ def tail(objects: Objects, table: str, *, hint: int = 0) -> Marker | None:
 
 def require_whole(objects: Objects, table: str) -> list[str]:
     """The names of the markers of `table`, oldest first. Raise `CommitMissing` as `without_gap` does."""
-    return without_gap(table, list(objects.list(layout.commits(table))))
+    return without_gap(objects, table, objects.list(layout.commits(table)))
 
 
-def without_gap(table: str, names: list[str]) -> list[str]:
-    """`names`, the markers of `table` as listed. Raise `CommitMissing` where one is gone and a later one stands.
+def without_gap(objects: Objects, table: str, listed: Iterable[str]) -> list[str]:
+    """The markers of `table` that were `listed`, in order. Raise `CommitMissing` where one is gone and a later stands.
 
-    Whoever stopped at the gap would publish the rows behind it, or leave them out, without a word.
+    Whoever stopped at the gap would publish the rows behind it, or leave them out, without a word. A listing need be no
+    snapshot, and a folder's is none: of two created meanwhile it may name the later alone, so that a gap is looked at.
     """
-    for seq, name in enumerate(names, start=HEAD):
-        if name != layout.marker(table, seq):
-            raise CommitMissing(table=table, missing=layout.marker(table, seq), later=name)
+    names: list[str] = []
+    for name in listed:
+        while name != (expected := layout.marker(table, len(names) + HEAD)):
+            if objects.get(expected) is None:
+                raise CommitMissing(table=table, missing=expected, later=name)
+            names.append(expected)
+        names.append(name)
     return names
 
 

@@ -83,7 +83,7 @@ def snapshot(
     `listed` are the names of its markers where the caller has just listed them. Raise `CommitMissing` where a commit is
     gone: an answer without its rows would look like a whole one.
     """
-    names = require_whole(objects, table) if listed is None else without_gap(table, listed)
+    names = require_whole(objects, table) if listed is None else without_gap(objects, table, listed)
     for _ in range(LOOKS):
         try:
             return _snapshot(Timeline(objects, names), table, as_of) if names else None

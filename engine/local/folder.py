@@ -16,7 +16,7 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from engine.clock import pauses
 from engine.local.disk import create_synced, refusing, sync_folder
@@ -24,6 +24,8 @@ from engine.local.disk import create_synced, refusing, sync_folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from concurrent.futures import Future
+
+Made = TypeVar("Made")
 
 INCOMING: Final = ".incoming"
 LOCK: Final = ".lock"
@@ -138,8 +140,7 @@ class FolderObjects:
         """Hold others off `prefix` for the block, or go on without after `PATIENCE_S`."""
         path = self.local(f"{prefix}/{LOCK}")
         with refusing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = self._within(path.parent, lambda: os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
         try:
             _lock(descriptor)
             yield
@@ -158,15 +159,14 @@ class FolderObjects:
     def _made(self, path: Path, make: Callable[[], bytes]) -> None:
         self._place(path, make())
 
-    def _within(self, folder: Path, act: Callable[[], object]) -> None:
-        """Do `act` in `folder`, made anew when another process has just removed it as empty."""
+    def _within(self, folder: Path, act: Callable[[], Made]) -> Made:
+        """Return what `act` makes in `folder`, made anew when another process has just removed it as empty."""
         for _ in range(RETRIES):
             with suppress(FileNotFoundError):
                 self._settle_folder(folder)
-                act()
-                return
+                return act()
         self._settle_folder(folder)
-        act()
+        return act()
 
     def _write(self, content: bytes) -> Path:
         """A synced file outside every object's name."""

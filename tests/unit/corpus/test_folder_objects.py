@@ -12,7 +12,7 @@ import pytest
 
 from engine.errors import StorageUnusable
 from engine.local import folder
-from engine.local.folder import FolderObjects
+from engine.local.folder import LOCK, FolderObjects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -196,3 +196,34 @@ def test_a_turn_held_by_a_stopped_process_is_not_waited_for_long(
         went_on = True
 
     assert went_on
+
+
+def test_a_turn_is_taken_in_a_folder_that_another_keeps_removing(objects: FolderObjects) -> None:
+    """A drop takes the lock's file away, and the folder with it: 300 turns beside one that does so without a pause."""
+    over = threading.Event()
+
+    def removes() -> None:
+        while not over.is_set():
+            objects.delete([f"t/{LOCK}"])
+
+    remover = threading.Thread(target=removes)
+    remover.start()
+    try:
+        for _ in range(300):
+            with objects.turn("t"):
+                pass
+    finally:
+        over.set()
+        remover.join()
+
+    assert list(objects.list("t/")) == []
+
+
+def test_the_folder_of_a_new_table_is_on_disk_before_anything_is_created_in_it(
+    objects: FolderObjects, syncs: dict[str, int]
+) -> None:
+    objects.put("u/a", b"1")
+    before = syncs["folders"]
+
+    with objects.turn("t"):
+        assert syncs["folders"] == before + 1
