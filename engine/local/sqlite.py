@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from engine.clock import Clock, SystemClock, pauses
 from engine.errors import EngineClosed, Refused, StorageBusy, StorageUnusable
@@ -12,9 +12,12 @@ from engine.local import frozen
 from engine.local.disk import SHUT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from engine.ports import Call, Rows
+
+Answer = TypeVar("Answer")
 
 PATIENCE_S: Final = 60
 """How long a batch waits for the write lock of another process before it gives up."""
@@ -35,7 +38,8 @@ class SqliteDatabase:
     """A SQL store in `path`, opened at first use and created when it is not there (run.journal.sqlite-stores).
 
     Every batch that writes is one immediate transaction (run.journal.sqlite-write-lock): under write-ahead logging a
-    deferred read that turns into a write fails at once instead of waiting. A batch reaches the disk before it returns
+    deferred read that turns into a write fails at once instead of waiting. One statement needs no words around it to be
+    one: SQLite takes the write lock before it runs it and commits behind it. A batch reaches the disk before it returns
     when one of its statements is durable; the others are visible at once and reach the disk with the next durable one.
 
     Where neither the file nor anything beside it may be written it is only read.
@@ -107,56 +111,38 @@ class SqliteDatabase:
         for each in calls:
             writes = writes or not each.statement.reads
             durable = durable or each.statement.durable
-        return self._write(calls, durable=durable) if writes else self._read(calls)
-
-    def _read(self, calls: tuple[Call, ...]) -> list[Rows]:
+        connection = self._connection
+        if writes:
+            self._sync(connection, wanted=durable)
         if len(calls) == 1:
-            only = calls[0]
-            return [self._patiently(only.statement.text, _filled(only, self._clock.now())).fetchall()]
-        return self._transact("BEGIN", calls)
+            return [self._alone(connection, calls[0])]
+        return self._together(connection, calls, begin="BEGIN IMMEDIATE" if writes else "BEGIN")
 
-    def _write(self, calls: tuple[Call, ...], *, durable: bool) -> list[Rows]:
-        self._sync(wanted=durable)
-        return self._transact("BEGIN IMMEDIATE", calls)
+    def _alone(self, connection: sqlite3.Connection, only: Call) -> Rows:
+        # The instant is that of the try which got the lock: what is judged by it may have changed while it waited.
+        return _patiently(
+            lambda: connection.execute(only.statement.text, _filled(only, self._clock.now())).fetchall(), self.path
+        )
 
-    def _transact(self, begin: str, calls: tuple[Call, ...]) -> list[Rows]:
-        self._patiently(begin, {})
+    def _together(self, connection: sqlite3.Connection, calls: tuple[Call, ...], *, begin: str) -> list[Rows]:
+        execute = connection.execute
+        _patiently(lambda: execute(begin), self.path)
         try:
             now = self._clock.now()
-            execute = self._connection.execute
             results = [execute(c.statement.text, _filled(c, now)).fetchall() for c in calls]
             execute("COMMIT")
         except BaseException:
             # Interrupted or refused, the batch leaves nothing; SQLite may have rolled back by itself already.
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+            if connection.in_transaction:
+                execute("ROLLBACK")
             raise
         return results
 
-    def _sync(self, *, wanted: bool) -> None:
+    def _sync(self, connection: sqlite3.Connection, *, wanted: bool) -> None:
         """Choose whether the next commit waits for the disk; inside a transaction SQLite would refuse the switch."""
         if wanted is not self._synced:
-            self._connection.execute(f"PRAGMA synchronous={'FULL' if wanted else 'NORMAL'}")
+            connection.execute(f"PRAGMA synchronous={'FULL' if wanted else 'NORMAL'}")
             self._synced = wanted
-
-    def _patiently(
-        self, text: str, arguments: dict[str, object], *, connection: sqlite3.Connection | None = None
-    ) -> sqlite3.Cursor:
-        """Execute `text`, waiting for another process's lock in short random pauses instead of SQLite's long ones."""
-        connection = connection or self._connection
-        try:
-            return connection.execute(text, arguments)
-        except sqlite3.OperationalError as busy:
-            if busy.sqlite_errorname not in _BUSY:
-                raise
-        waiting = pauses(first_s=0.000_05, longest_s=0.005, patience_s=PATIENCE_S)
-        while waiting.pause():
-            try:
-                return connection.execute(text, arguments)
-            except sqlite3.OperationalError as busy:
-                if busy.sqlite_errorname not in _BUSY:
-                    raise
-        raise StorageBusy(file=self.path.name, seconds=PATIENCE_S)
 
     def _connect(self) -> sqlite3.Connection:
         try:
@@ -165,7 +151,7 @@ class SqliteDatabase:
                 self.path, timeout=PATIENCE_S, isolation_level=None, check_same_thread=False, cached_statements=256
             )
             # Two that open a new file at once contend on the switch, for which SQLite itself does not wait.
-            self._patiently("PRAGMA journal_mode=WAL", {}, connection=connection)
+            _patiently(lambda: connection.execute("PRAGMA journal_mode=WAL"), self.path)
             connection.execute("PRAGMA synchronous=FULL")
             # Some builds overwrite deleted rows with zeros, which makes retiring a long journal ten times slower.
             connection.execute("PRAGMA secure_delete=OFF")
@@ -193,6 +179,23 @@ class SqliteDatabase:
         if name.startswith(frozen.REFUSALS) or getattr(failure, "errno", None) in SHUT:
             return unusable.advising(_SHUT)
         return unusable
+
+
+def _patiently(statement: Callable[[], Answer], path: Path) -> Answer:
+    """Run `statement`, waiting for another process's lock in short random pauses instead of SQLite's long ones."""
+    try:
+        return statement()
+    except sqlite3.OperationalError as busy:
+        if busy.sqlite_errorname not in _BUSY:
+            raise
+    waiting = pauses(first_s=0.000_05, longest_s=0.005, patience_s=PATIENCE_S)
+    while waiting.pause():
+        try:
+            return statement()
+        except sqlite3.OperationalError as busy:
+            if busy.sqlite_errorname not in _BUSY:
+                raise
+    raise StorageBusy(file=path.name, seconds=PATIENCE_S)
 
 
 def _filled(call: Call, now: int) -> dict[str, object]:
