@@ -31,9 +31,19 @@ Port = Annotated[
     Option("--port", envvar="CONTEXTFUL_SERVE_PORT", metavar="PORT", least=0, most=65535,
            help=f"The port of /healthz, 0 for a free one; {PORT}, and none where a command is given."),
 ]  # fmt: skip
+
+
+def _pause_ms(text: str) -> int:
+    """Milliseconds between two looks. Raise `Misuse` for no duration, and for none."""
+    pause = duration_ms(text)
+    if not pause:
+        raise Misuse(f"{text!r} leaves no pause between two looks; write one such as 60s")
+    return pause
+
+
 Every = Annotated[
     int,
-    Option("--every", envvar="CONTEXTFUL_SERVE_EVERY", metavar="60s", parser=duration_ms,
+    Option("--every", envvar="CONTEXTFUL_SERVE_EVERY", metavar="60s", parser=_pause_ms,
            help="How often to look whether something is due; 60s where nothing is said."),
 ]  # fmt: skip
 Command = Annotated[

@@ -20,15 +20,19 @@ def failure_of(raised: BaseException) -> ContextfulError:
     if "HTTPStatusError" in names:
         return _of_status(cast("httpx.HTTPStatusError", raised).response)
     if "TransportError" in names:
-        return Transient(f"{type(raised).__name__}: {raised}")
+        request = cast("httpx.TransportError", raised)._request  # noqa: SLF001 - its property raises where there is none
+        return Transient(": ".join((*([_place(request)] if request else ()), type(raised).__name__, str(raised))))
     return Permanent(f"{type(raised).__name__}: {raised}")
 
 
 def _of_status(response: httpx.Response) -> ContextfulError:
     from engine.pipeline.sources.answers import failure  # noqa: PLC0415 - only who met a status needs it
 
-    # The query may hold a secret.
-    place = f"{response.request.method} {response.request.url.copy_with(query=None, username=None, password=None)}"
     wait = response.headers.get("Retry-After")
     text = response.text if response.is_closed else ""
-    return failure(response.status_code, place, text=text, retry_after=wait, now=SystemClock().now())
+    return failure(response.status_code, _place(response.request), text=text, retry_after=wait, now=SystemClock().now())
+
+
+def _place(request: httpx.Request) -> str:
+    """What was asked for, without its query, which may hold a secret."""
+    return f"{request.method} {request.url.copy_with(query=None, username=None, password=None)}"

@@ -56,8 +56,9 @@ def test_every_option_of_every_command_shows_its_variable(shell: Shell, command:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["nonsense"], ["run", "nonsense"], ["run", "list", "--nonsense"], ["run", "show"], ["read", "--limit", "0"]],
-)
+    [["nonsense"], ["run", "nonsense"], ["run", "list", "--nonsense"], ["run", "show"], ["read", "--limit", "0"],
+     ["serve", "--every", "0s"]],
+)  # fmt: skip
 def test_misuse_exits_2_in_the_manner_of_every_refusal(shell: Shell, arguments: list[str]) -> None:
     plain, told = shell(*arguments), shell(*arguments, "--json")
 

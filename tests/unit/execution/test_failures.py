@@ -65,6 +65,13 @@ def test_a_connection_that_an_effect_loses_is_transient(raised: httpx.TransportE
     assert str(failure) == f"{type(raised).__name__}: {raised}"
 
 
+def test_a_connection_that_is_lost_is_told_with_what_was_asked_for() -> None:
+    failure = failure_of(httpx.ConnectError("away", request=REQUEST))
+
+    assert type(failure) is Transient
+    assert str(failure) == "POST https://vendor.test/charges: ConnectError: away"
+
+
 @pytest.mark.clause("run.retry.one-layer")
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_wait_of_seconds_in_an_answer_that_an_effect_raises_for_goes_with_its_failure(status: int) -> None:
