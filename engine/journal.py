@@ -18,7 +18,7 @@ SWEEP_GRACE_MS: Final = 3_600_000
 """How long a blob stays unreferenced before a sweep may take it: it is written ahead of the row that names it."""
 
 SWEEP_EVERY_MS: Final = 86_400_000
-"""How often an engine sweeps (run.journal.blob-sweep)."""
+"""How often the blobs of a store are swept, by whichever engine is there (run.journal.blob-sweep)."""
 
 
 class SqlJournal:

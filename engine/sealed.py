@@ -164,7 +164,10 @@ class SealedObjects:
             yield
 
     def local(self, name: str, *, sha256: str | None = None) -> Path:
-        """A file of this machine, for its owner alone, that holds the opened content as it stands now."""
+        """A file of this machine, for its owner alone, that holds the opened content.
+
+        It is what `sha256` names where a copy of that is here, else what stands now.
+        """
         copies = self._copies
         if sha256 and (copy := copies.find(name, sha256)):
             return copy

@@ -34,7 +34,7 @@ _NOTHING: Final = (
 def initialize(profile: Profile, *, project: str, chance: Chance | None = None) -> None:
     """Create what is missing of a new store and name the project it belongs to; repeating it changes nothing.
 
-    A store of the schema before this one is brought to it first (run.callback-guard.legacy-guard).
+    A store of an earlier schema that can be migrated is brought to it first (run.callback-guard.legacy-guard).
 
     One batch that may be applied twice (run.journal.d1-initialize); then the objects are bound to what it left.
     """

@@ -111,7 +111,9 @@ class BucketObjects:
         yield
 
     def local(self, name: str, *, sha256: str | None = None) -> Path:
-        """A local copy of `name` as it stands now; where nothing stands, a path at which nothing is.
+        """A local copy of `name`: one of what `sha256` names where it is here, else of what stands now.
+
+        Where nothing stands, a path at which nothing is.
 
         A copy is filed under the digest of what it holds, never of what was asked for: one that is found is whole.
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -19,6 +20,16 @@ if TYPE_CHECKING:
 HOUR: Final = 3_600_000
 AWAY: Final = Transient("the vendor is away")
 EXACT: Final = Schedule(attempts=4, base_ms=1_000, jitter_ms=0)
+
+
+def soon(condition: Callable[[], bool]) -> bool:
+    """Whether `condition` holds within a few seconds; what it tells of happens on another thread."""
+    deadline = time.monotonic() + 5
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.002)
+    return True
 
 
 def throttled(wait_ms: int = HOUR) -> RateLimited:

@@ -88,7 +88,3 @@ def _wants_json(arguments: Sequence[str]) -> bool:
     with suppress(ValueError):
         arguments = arguments[: arguments.index("--")]
     return "--json" in arguments or truth(os.environ.get("CONTEXTFUL_JSON", ""))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -16,7 +16,8 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 AT_ONCE: Final = 8
-"""Objects under way at a time. Drivers keep as many connections, and each content is in memory until it is a file."""
+"""Objects under way at a time; drivers keep as many connections. A part is in memory until it is a file, markers while
+they are read."""
 
 
 def contents(objects: Objects, names: Sequence[str]) -> dict[str, bytes | None]:

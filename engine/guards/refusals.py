@@ -53,7 +53,7 @@ def settled(database: Database, asked: Asked) -> EffectSettled:
 def _called(database: Database, asked: Asked) -> str | None:
     """The destination that the entry was first admitted to."""
     rows = database.run(call("find_entry", **asked.entry))[0]
-    return rows[0][-1] if rows else None
+    return rows[0][-1] if rows else None  # the last column of find_entry
 
 
 def blocking(asked: Asked, database: Database) -> ContextfulError | None:

@@ -13,6 +13,7 @@ from engine.errors import StorageUnusable, Transient
 from tests.destinations import HANG_UP, Vendor
 from tests.guarded import HOUR, TWICE, opened
 from tests.stores import Effect, Store, failing
+from tests.waits import soon
 
 if TYPE_CHECKING:
     from engine.execution.call import Call
@@ -78,8 +79,7 @@ def test_a_sibling_that_waits_for_an_interrupted_step_does_it(store: Store, cloc
         first = pool.submit(execution.step, "send", Effect(ended))
         assert begun.wait(30)
         second = pool.submit(execution.step, "send", Effect("done"))
-        while not clock.waits:
-            pass
+        assert soon(lambda: bool(clock.waits))
         waits.set()
 
         assert isinstance(first.exception(30), KeyboardInterrupt)

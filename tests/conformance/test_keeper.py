@@ -18,23 +18,12 @@ from engine.errors import ExecutionSuperseded
 from engine.execution.keeper import LEASE_MS, RENEW_MS, Keeper
 from engine.shapes import RunStatus
 from tests.stores import LEASE, Effect, Store
+from tests.waits import soon
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.clocks import SettableClock
 
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
-
-
-def soon(condition: Callable[[], bool]) -> bool:
-    """Whether `condition` holds within a few seconds; the keeper works on a thread of its own."""
-    deadline = time.monotonic() + 5
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.002)
-    return True
 
 
 def lease_until(store: Store, scope: str = "job") -> int:

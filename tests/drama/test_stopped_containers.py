@@ -40,7 +40,7 @@ def served_export(world: World, name: str) -> Iterator[tuple[subprocess.Popen[st
     """`contextful serve` above `export run`, whose request is kept at the destination: serve, and its engine."""
     (world.root / "orders.jsonl").write_text('{"id": 1}\n{"id": 2}\n', encoding="utf-8")
     assert world.contextful("pipeline", "run", "orders").code == 0
-    words = [sys.executable, "-m", "engine.cli.main", "serve", "--", "export", "run", name]
+    words = [sys.executable, "-m", "engine.cli", "serve", "--", "export", "run", name]
     serve = subprocess.Popen(words, cwd=world.root, env=world.environ, stderr=subprocess.PIPE, text=True)
     try:
         world.shops[name.removeprefix("to-")].await_kept()

@@ -2,7 +2,9 @@
 
 The two are changed one after the other, in the order that leaves no call unguarded and unrecorded: the guard is bound
 before the entry is claimed, and released only after the entry says what came of it. A crash between the two leaves a
-guard that stands too long, for a replay or an operator to release, and never one that stood too short.
+guard that stands too long, for a replay or an operator to release, and never one that stood too short. Evidence is
+written into the entry beside what it was before, and counts from the audit row on, which the batch that releases the
+guard appends.
 """
 
 from __future__ import annotations

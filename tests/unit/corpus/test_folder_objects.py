@@ -198,25 +198,24 @@ def test_a_turn_held_by_a_stopped_process_is_not_waited_for_long(
     assert went_on
 
 
-def test_a_turn_is_taken_in_a_folder_that_another_keeps_removing(objects: FolderObjects) -> None:
-    """A drop takes the lock's file away, and the folder with it: 300 turns beside one that does so without a pause."""
-    over = threading.Event()
+def test_a_turn_is_taken_in_a_folder_that_another_has_just_removed(
+    objects: FolderObjects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A drop takes the lock's file away, and the folder with it, between the two moments of taking a turn."""
+    opens, tried = os.open, []
 
-    def removes() -> None:
-        while not over.is_set():
-            objects.delete([f"t/{LOCK}"])
+    def dropped(path: Path, *how: int) -> int:
+        if path.name == LOCK:
+            tried.append(path)
+            if len(tried) == 1:
+                path.parent.rmdir()
+        return opens(path, *how)
 
-    remover = threading.Thread(target=removes)
-    remover.start()
-    try:
-        for _ in range(300):
-            with objects.turn("t"):
-                pass
-    finally:
-        over.set()
-        remover.join()
+    monkeypatch.setattr(os, "open", dropped)
+    with objects.turn("t"):
+        monkeypatch.undo()
 
-    assert list(objects.list("t/")) == []
+    assert tried == [tmp_path / "corpus" / "t" / LOCK] * 2
 
 
 def test_the_folder_of_a_new_table_is_on_disk_before_anything_is_created_in_it(
