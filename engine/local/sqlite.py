@@ -112,6 +112,9 @@ class SqliteDatabase:
             writes = writes or not each.statement.reads
             durable = durable or each.statement.durable
         connection = self._connection
+        if connection.in_transaction:
+            # An interrupt struck while another was answered: a statement by itself would join what is open still.
+            connection.execute("ROLLBACK")
         if writes:
             self._sync(connection, wanted=durable)
         if len(calls) == 1:
@@ -126,8 +129,8 @@ class SqliteDatabase:
 
     def _together(self, connection: sqlite3.Connection, calls: tuple[Call, ...], *, begin: str) -> list[Rows]:
         execute = connection.execute
-        _patiently(lambda: execute(begin), self.path)
         try:
+            _patiently(lambda: execute(begin), self.path)
             now = self._clock.now()
             results = [execute(c.statement.text, _filled(c, now)).fetchall() for c in calls]
             execute("COMMIT")
