@@ -47,6 +47,10 @@ def _each(items: Sequence[T], ask: Callable[[T], U]) -> list[U]:
                 raise
 
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="fetch") as pool:
-        for worker in [pool.submit(work) for _ in items[:AT_ONCE]]:
-            worker.result()
+        try:
+            for worker in [pool.submit(work) for _ in items[:AT_ONCE]]:
+                worker.result()
+        except BaseException:
+            list(left)  # an interrupt as well waits for no more than what is under way
+            raise
     return [answers[number] for number in range(len(items))]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 import threading
+import time
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from engine.corpus.drop import drop
+from engine.corpus.fetch import contents
 from engine.corpus.read import ReadFace
 from engine.errors import ReadRefused, StorageUnusable
 from engine.local.folder import FolderObjects
@@ -16,7 +20,6 @@ from engine.shapes import WriteMode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.unit.corpus.conftest import Corpus
 
@@ -179,3 +182,21 @@ def test_a_marker_that_is_listed_and_never_there_is_a_failure_of_the_store(corpu
 
     with pytest.raises(StorageUnusable, match="t/commits/"):
         read(Losing(corpus.root / "corpus"))
+
+
+def test_an_interrupt_of_a_read_waits_for_no_more_than_what_is_under_way() -> None:
+    asked: list[str] = []
+
+    class Slow(FolderObjects):
+        def get(self, name: str) -> bytes | None:
+            asked.append(name)
+            if len(asked) == 20:
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            time.sleep(0.005)
+            return b""
+
+    names = [f"t/{number}" for number in range(2_000)]
+    with pytest.raises(KeyboardInterrupt):
+        contents(Slow(Path("nowhere")), names)
+
+    assert len(asked) < len(names)
