@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from engine.execution.call import Call
     from engine.execution.held import Held
     from engine.host import Engine
+    from engine.owners import Owner
     from engine.pipeline.declaration import Export
     from engine.runs import RunRow
 
@@ -142,17 +143,23 @@ class ExportRun:
             return Exported(done)
         ended = self._run(self._unused(run_id))
         while (due := ended.run.next_attempt_at) and await_due(self._scope, due):
-            ended = self._resumed(ended)
+            ended = self._resumed(ended, await_live)
         return ended
 
-    def _resumed(self, waiting: Exported) -> Exported:
-        """Go on with the run that waited, or tell how it ended where another process has gone on with it first."""
+    def _resumed(self, waiting: Exported, await_live: Callable[[ExecutionLive], bool]) -> Exported:
+        """Go on with the run that waited, or tell how it ended where another process has gone on with it first.
+
+        Raise `ExecutionLive` where that one is still at it and is waited for no longer.
+        """
         run_id = waiting.run.run_id
-        try:
-            return self._run(run_id)
-        except RunIdUsed:
-            ended = self._engine.runs.get(run_id)
-            return replace(waiting, run=ended, failure=None) if ended else waiting
+        while True:
+            if live := self._live(self._outlasted(await_live)):
+                raise live
+            row = self._engine.runs.get(run_id)
+            if row and row.status.terminal:
+                return replace(waiting, run=row, failure=None)
+            with suppress(RunIdUsed):  # another was there between the look and the opening: look again
+                return self._run(run_id if row and row.status is RunStatus.WAITING else self._unused(run_id))
 
     def _run(self, run_id: str) -> Exported:
         run = self._engine.new_run(run_id, plan_ref=self._export.content_hash, host_scope=self._scope)
@@ -253,14 +260,24 @@ class ExportRun:
 
     def _sit_out(self, await_live: Callable[[ExecutionLive], bool], await_due: Callable[[str, int], bool]) -> None:
         """Wait a live owner out, or an instant, as far as patience reaches; whoever opens meets what is left of it."""
-        now, owners = self._engine.profile.database.now, self._engine.owners
-        while (owner := owners.read(self._scope)) and owner.attempt and owner.lease_until > now():
-            self._engine.stopping.check()
-            live = ExecutionLive(scope=self._scope, attempt=owner.attempt, lease_until=owner.lease_until)
-            if not await_live(live):
-                return
-        if owner and owner.wake_at and owner.wake_at > now():
+        owner = self._outlasted(await_live)
+        now = self._engine.profile.database.now()
+        if owner and owner.wake_at and owner.wake_at > now and not self._live(owner):
             await_due(self._scope, owner.wake_at)
+
+    def _outlasted(self, await_live: Callable[[ExecutionLive], bool]) -> Owner | None:
+        """The owner once nobody alive holds it, or as it is when nobody waits for that any longer."""
+        while live := self._live(owner := self._engine.owners.read(self._scope)):
+            self._engine.stopping.check()
+            if not await_live(live):
+                break
+        return owner
+
+    def _live(self, owner: Owner | None) -> ExecutionLive | None:
+        """What refuses another attempt while one of `owner` is alive; None while none is."""
+        if owner is None or not owner.attempt or owner.lease_until <= self._engine.profile.database.now():
+            return None
+        return ExecutionLive(scope=self._scope, attempt=owner.attempt, lease_until=owner.lease_until)
 
     def _done(self, run_id: str | None) -> RunRow | None:
         """The run that was asked for, where it or a replay of it has succeeded."""

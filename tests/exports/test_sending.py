@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from engine.clock import SystemClock
-from engine.errors import SecretNotFound, StepFailed
+from engine.errors import ExecutionLive, Permanent, SecretNotFound, StepFailed
 from engine.execution import values
 from engine.exports.run import ExportRun, scope_of
 from engine.exports.sending import LONGEST_RECEIPT, SHARE, Sending
@@ -24,7 +24,6 @@ from tests.stores import Store
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from engine.errors import ExecutionLive
     from tests.exports.receiver import Receiver, Request
 
 SEAL = "5a" * 32
@@ -215,6 +214,38 @@ def test_a_run_whose_twin_was_waited_for_is_shown_and_not_repeated(publishing: P
 
     assert second.run("night", await_live=ends).run.run_id == "night"
     assert publishing.store.statuses() == [RunStatus.SUCCESS]
+
+
+@pytest.mark.parametrize("patient", [True, False])
+def test_a_run_that_waited_and_is_at_work_elsewhere_is_waited_for_or_refused(
+    publishing: Publishing, receiver: Receiver, patient: bool
+) -> None:
+    publishing.land(1, 2, 3)
+    receiver.headers = {"Retry-After": "3600"}
+    receiver.manners = [200, 429]
+    retried, scope = export(schedule=Schedule(attempts=3, jitter_ms=0)), scope_of("out")
+    other, held = publishing.engine(), []
+
+    def taken(_: str, due_at: int) -> bool:
+        publishing.store.clock.advance(due_at - publishing.store.clock.now())
+        run = other.new_run("night", plan_ref=retried.content_hash, host_scope=scope)
+        held.append(other.hold(scope, Pins(retried.content_hash), run=run))
+        return True
+
+    def ends(_: ExecutionLive) -> bool:
+        if patient:
+            held[0].release(held[0].ended(RunStatus.FAILED, failure=Permanent("gone")))
+        return patient
+
+    waits = ExportRun(publishing.engine(), retried, secrets={}, watcher=publishing.heard)
+    if patient:
+        ended = waits.run("night", await_due=taken, await_live=ends)
+        assert (ended.run.run_id, ended.run.status, ended.exit_code) == ("night", RunStatus.FAILED, 1)
+    else:
+        with pytest.raises(ExecutionLive) as refused:
+            waits.run("night", await_due=taken, await_live=ends)
+        assert refused.value.exit_code == 75
+    assert len(receiver.requests) == 2
 
 
 @pytest.mark.parametrize(("answer", "status", "code"), [(200, RunStatus.SUCCESS, 0), (400, RunStatus.FAILED, 1)])
