@@ -19,7 +19,7 @@ from tests.stores import LEASE, Died
 from tests.waits import HOUR
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from concurrent.futures import Future
 
     from engine.host import Engine
@@ -158,20 +158,30 @@ def test_a_run_that_lands_and_dies_between_look_and_open_lands_once(
     assert (shop.ids(), shop.marker().seq, shop.owner()) == (sorted([1, 2] * (1 + others)), 1 + others, None)
 
 
+def found_done(
+    shop: Shop, source: Twice, clock: SettableClock, monkeypatch: pytest.MonkeyPatch, *, meanwhile: Callable[[], object]
+) -> Outcome:
+    """A fire that goes on with a run which another ends between its look and its opening, whatever comes `meanwhile`."""
+    waits(shop, source, run_id="monday")
+    clock.advance(HOUR)
+
+    def ends() -> None:
+        elsewhere(shop, run_id="monday")
+        meanwhile()
+
+    between_look_and_open(monkeypatch, ends)
+    return shop.fire(shop.table(), run_id="monday")
+
+
 @pytest.mark.clause("run.retry.no-double-spend")
 def test_what_is_pending_when_a_run_is_found_done_stays_its_own_requests(
     shop: Shop, source: Twice, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waits(shop, source, run_id="monday")
-    clock.advance(HOUR)
-
-    def meanwhile() -> None:
-        elsewhere(shop, run_id="monday")
+    def fails() -> None:
         source.failures = [ValueError("second page")]
         elsewhere(shop, run_id="tuesday")
 
-    between_look_and_open(monkeypatch, meanwhile)
-    outcome = shop.fire(shop.table(), run_id="monday")
+    outcome = found_done(shop, source, clock, monkeypatch, meanwhile=fails)
 
     assert told(outcome) == [[("monday", RunStatus.SUCCESS, 2)]]
     owner = shop.owner()
@@ -185,15 +195,7 @@ def test_what_is_pending_when_a_run_is_found_done_stays_its_own_requests(
 def test_a_run_that_has_come_to_wait_meanwhile_goes_on_as_itself(
     shop: Shop, source: Twice, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waits(shop, source, run_id="monday")
-    clock.advance(HOUR)
-
-    def meanwhile() -> None:
-        elsewhere(shop, run_id="monday")
-        waits(shop, source, run_id="tuesday")
-
-    between_look_and_open(monkeypatch, meanwhile)
-    shop.fire(shop.table(), run_id="monday")
+    found_done(shop, source, clock, monkeypatch, meanwhile=lambda: waits(shop, source, run_id="tuesday"))
     clock.advance(HOUR)
 
     assert told(elsewhere(shop, run_id="tuesday")) == [[("tuesday", RunStatus.SUCCESS, 2)]]
