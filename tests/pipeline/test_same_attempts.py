@@ -161,7 +161,7 @@ def test_a_run_that_lands_and_dies_between_look_and_open_lands_once(
 def found_done(
     shop: Shop, source: Twice, clock: SettableClock, monkeypatch: pytest.MonkeyPatch, *, meanwhile: Callable[[], object]
 ) -> Outcome:
-    """A fire that goes on with a run which another ends between its look and its opening, whatever comes `meanwhile`."""
+    """A fire of a run that another ends between its look and its opening, whatever else comes `meanwhile`."""
     waits(shop, source, run_id="monday")
     clock.advance(HOUR)
 
