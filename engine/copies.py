@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +30,7 @@ class Copies:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._own: TemporaryDirectory[str] | None = None
+        self._making = threading.Lock()
         _pruned(folder)
 
     def find(self, name: str, version: str) -> Path | None:
@@ -46,19 +48,25 @@ class Copies:
 
     def keep(self, name: str, version: str, content: bytes) -> Path:
         """Keep `content` as that copy; it has its name when it is whole."""
-        *_, path = self._paths(name, version)
+        shared, *own = self._paths(name, version)
+        path = own[0] if own else shared
         with refusing(path):
             try:
                 return _written(path, content)
             except OSError as refusal:
-                if self._own or refusal.errno not in SHUT:
+                if own or refusal.errno not in SHUT:
                     raise
-        self._own = TemporaryDirectory(prefix="contextful-")
+        self._make_own()
         return self.keep(name, version, content)
 
     def absent(self, name: str) -> Path:
         """A path at which nothing is, and that tells the name."""
         return self._folder / "absent" / name
+
+    def _make_own(self) -> None:
+        """Make this process's own folder unless it is there. Replacing one would take the copies in it away."""
+        with self._making:
+            self._own = self._own or TemporaryDirectory(prefix="contextful-")
 
     def _paths(self, name: str, version: str) -> list[Path]:
         """Where that copy may be; a new one goes to the last."""

@@ -15,8 +15,9 @@ import binascii
 import hashlib
 import hmac
 import json
+import threading
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 from engine.errors import SealBroken, SealKeyUnusable, StorageCapabilityMissing
@@ -116,6 +117,8 @@ class SealedObjects:
         self._objects = objects
         self._seal = seal
         self._opened = opened
+        self._copies: Copies | None = None
+        self._opening = threading.Lock()
         self._noticed = False
 
     def get(self, name: str) -> bytes | None:
@@ -168,7 +171,7 @@ class SealedObjects:
 
         It is what `sha256` names where a copy of that is here, else what stands now.
         """
-        copies = self._copies
+        copies = self._opened_copies()
         if sha256 and (copy := copies.find(name, sha256)):
             return copy
         content = self.get(name)
@@ -177,11 +180,13 @@ class SealedObjects:
         version = hashlib.sha256(content).hexdigest()
         return copies.find(name, version) or copies.keep(name, version, content)
 
-    @cached_property
-    def _copies(self) -> Copies:
+    def _opened_copies(self) -> Copies:
+        """The copies, opened once for all threads: what one of them alone kept would go with it."""
         from engine.copies import Copies  # noqa: PLC0415 - only who reads by path needs it
 
-        return Copies(self._opened)
+        with self._opening:
+            self._copies = self._copies or Copies(self._opened)
+            return self._copies
 
     def check(self) -> None:
         """Raise `SealBroken` where the corpus is sealed under another key, or holds rows and is not sealed."""

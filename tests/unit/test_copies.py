@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from engine import copies
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     import pytest
 
 OPENINGS = 400
+
+THREADS, ROUNDS = 8, 30
 
 
 def test_a_folder_is_opened_while_another_engine_writes_and_replaces_its_copies(tmp_path: Path) -> None:
@@ -82,3 +86,30 @@ def test_a_folder_that_nobody_has_made_is_no_error(tmp_path: Path) -> None:
     first = Copies(tmp_path / "copies")
     assert first.find("table/part.parquet", "etag") is None
     assert first.keep("table/part.parquet", "etag", b"rows").read_bytes() == b"rows"
+
+
+def test_threads_that_meet_a_folder_nobody_may_write_share_one_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """8 threads keep a copy at once, 30 times over: each copy is there when all have theirs."""
+    written = copies._written
+    together = threading.Barrier(THREADS)
+
+    def shut(path: Path, content: bytes) -> Path:
+        if tmp_path in path.parents:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return written(path, content)
+
+    def keep(kept: Copies, number: int) -> Path:
+        together.wait(30)
+        return kept.keep(f"part-{number}", "etag", b"rows")
+
+    monkeypatch.setattr(copies, "_written", shut)
+    with ThreadPoolExecutor(THREADS) as pool:
+        for _ in range(ROUNDS):
+            kept = Copies(tmp_path / "copies")
+            paths = list(pool.map(keep, [kept] * THREADS, range(THREADS)))
+            assert [path.read_bytes() for path in paths] == [b"rows"] * THREADS
+            assert [kept.find(f"part-{number}", "etag") for number in range(THREADS)] == paths
+            assert kept._own
+            kept._own.cleanup()

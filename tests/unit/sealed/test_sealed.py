@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from engine.copies import Copies
 from engine.errors import SealBroken, SealKeyUnusable, StorageProfileUnsupported
 from engine.host import Engine, Settings
 from engine.journal import SqlJournal
@@ -112,6 +116,30 @@ def test_objects_are_sealed_where_they_lie_and_open_where_they_are_read(objects:
     assert objects.local("t/a").read_bytes() == PLANTED
     assert not objects.local("t/d").exists()
     assert PLANTED not in everything_under(tmp_path / "corpus")
+
+
+def test_threads_that_read_by_path_at_once_share_their_copies(
+    objects: SealedObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Path] = []
+    objects.put("t/a", PLANTED)
+    together = Barrier(4)
+
+    class Slow(Copies):
+        def __init__(self, folder: Path) -> None:
+            opened.append(folder)
+            time.sleep(0.05)
+            super().__init__(folder)
+
+    def read(name: str) -> bytes:
+        together.wait(30)
+        return objects.local(name).read_bytes()
+
+    monkeypatch.setattr("engine.copies.Copies", Slow)
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(read, ["t/a"] * 4)) == [PLANTED] * 4
+
+    assert len(opened) == 1
 
 
 @pytest.mark.clause("run.journal.storage-unsupported")
