@@ -68,7 +68,7 @@ def _steps(profile: Profile, tables: set[str], found: str) -> list[Call]:
         *((call("drop_refusals"),) if "refusals" in tables else ()),
         *(call(f"add_journal_{name}") for name in ADDED if journal is not None and name not in journal),
         *schema(*profile.tables),
-        *((call("recall_destinations"),) if journal is not None else ()),
+        *(profile.admission.recalling() if "guards" in tables else ()),
         call("advance_schema", **{"from": found, "to": str(SCHEMA_VERSION)}),
     ]
 

@@ -240,6 +240,12 @@ class Admission(Protocol):
     def awaits_value(self, guard: Guard, given: Evidence) -> bool:
         """Whether the receipt `given` settled the entry, it has no value yet and no callback is out for it."""
 
+    def recalling(self) -> Sequence[Call]:
+        """Give entries of a schema that kept no destination the one that their guards tell.
+
+        The statements that join the migration's batch; what they do not reach is on the disk when this returns.
+        """
+
 
 class Awakeables(Protocol):
     """The registry of waits for an outside party (run.suspend.awakeable); instants come from the caller."""

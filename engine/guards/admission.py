@@ -112,6 +112,10 @@ class SqlAdmission:
         """Whether the receipt settled the entry, it has no value yet and no callback is out for it."""
         return awaits_value(self._journal, self._db, guard, given)
 
+    def recalling(self) -> Sequence[Call]:
+        """The statement that reads the guards and fills the entries, for the migration's batch."""
+        return (call("recall_destinations"),)
+
     def _asked(self, asked: Asked) -> list[Rows]:
         names = ("refuse_inadmissible", "claim_admission", "acquire_guard")
         arguments = asked.arguments

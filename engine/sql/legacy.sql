@@ -35,6 +35,10 @@ UPDATE journal
                        WHERE g.execution_id = journal.execution_id AND g.step = journal.step AND g.input = journal.input)
  WHERE admitted_at IS NOT NULL AND destination IS NULL;
 
+-- name: list_guarded_entries
+-- The same for whoever keeps the journal elsewhere.
+SELECT execution_id, step, input, MIN(destination) FROM guards GROUP BY execution_id, step, input;
+
 -- name: advance_schema, durable
 UPDATE meta SET value = :to WHERE name = 'schema' AND value = :from
 RETURNING value;

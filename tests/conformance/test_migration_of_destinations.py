@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,8 +13,8 @@ from engine.pipeline.declaration import Destination
 from engine.ports import Call, Statement
 from engine.sql import SCHEMA_VERSION, call
 from engine.storage import initialize
-from tests.guarded import HOUR, ONCE, left_sending, vendor
-from tests.stores import PROJECT, Effect, Store, failing
+from tests.guarded import HOUR, ONCE, Overtaken, left_sending, vendor
+from tests.stores import PROJECT, Died, Effect, Store, failing
 
 if TYPE_CHECKING:
     from engine.execution.execution import Execution
@@ -80,13 +81,43 @@ def test_what_was_in_doubt_under_no_guard_is_held_to_its_window_as_before(store:
 
 @pytest.mark.clause("run.callback-guard.window", "run.journal.execution-schema")
 def test_a_guard_that_stands_tells_the_destination_of_its_entry(store: Store) -> None:
-    if store.profile_name == "file":
-        pytest.skip("entries that are files are not read by what migrates the catalog")
     dead = left_sending(store)
     of_schema_4(store)
 
     initialize(store.profile(), project=PROJECT)
 
     assert [entry.destination for entry in store.entries(dead.execution.execution_id)] == ["vendor"]
-    with pytest.raises(EffectElsewhere):
-        reopened(store).step("send", Effect(), destination="other")
+    sent = Effect()
+    with pytest.raises(EffectElsewhere, match="name vendor again"):
+        reopened(store).step("send", sent, destination="other")
+    assert sent.calls == 0
+
+
+@pytest.mark.clause("run.callback-guard.window", "run.journal.execution-schema")
+def test_a_migration_that_died_before_its_batch_is_repeated_with_what_the_guards_tell(store: Store) -> None:
+    dead = left_sending(store)
+    of_schema_4(store)
+    profile = store.profile()
+
+    with pytest.raises(Died):
+        initialize(replace(profile, database=Overtaken(profile.database, "advance_schema", _dies)), project=PROJECT)
+    assert ("schema", "4") in profile.database.run(call("read_meta"))[0]
+    initialize(store.profile(), project=PROJECT)
+
+    assert [entry.destination for entry in store.entries(dead.execution.execution_id)] == ["vendor"]
+
+
+@pytest.mark.clause("run.callback-guard.window", "run.journal.execution-schema")
+def test_an_entry_that_knows_its_destination_is_told_no_other(store: Store) -> None:
+    dead = left_sending(store)
+    store.here.profile.database.run(
+        raw("UPDATE guards SET destination = 'other'"), raw("UPDATE meta SET value = '4' WHERE name = 'schema'")
+    )
+
+    initialize(store.profile(), project=PROJECT)
+
+    assert [entry.destination for entry in store.entries(dead.execution.execution_id)] == ["vendor"]
+
+
+def _dies() -> None:
+    raise Died

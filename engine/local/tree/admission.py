@@ -134,6 +134,19 @@ class TreeAdmission:
         """Whether the receipt settled the entry, it has no value yet and no callback is out for it."""
         return awaits_value(self._journal, self._db, guard, given)
 
+    def recalling(self) -> Sequence[Call]:
+        """Write into the entries' files what the guards tell; nothing joins the migration's batch.
+
+        It goes before that batch: behind it a takeover replays a guard, and an entry that tells no destination may be
+        sent to any. What a crash between the two leaves reads as before to the release before this one.
+        """
+        for execution_id, step, label, destination in self._db.run(call("list_guarded_entries"))[0]:
+            with self._tree.changing(execution_id):
+                entry = self._journal.find(EntryKey(execution_id, step, label))
+                if entry and entry.admitted_at is not None and entry.destination is None:
+                    self._journal.put(replace(entry, destination=destination))
+        return ()
+
     def _placed(self, value: bytes | None) -> AbstractContextManager[Placed]:
         return nullcontext((None, None)) if value is None else self._journal.placed(value)
 
