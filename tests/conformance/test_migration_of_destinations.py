@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,9 +9,9 @@ import pytest
 
 from engine.errors import EffectElsewhere, ExecutionSchemaIncompatible, StepFailed, Transient
 from engine.pipeline.declaration import Destination
-from engine.ports import Call, Statement
 from engine.sql import SCHEMA_VERSION, call
 from engine.storage import initialize
+from tests.earlier import of_schema_4, raw
 from tests.guarded import HOUR, ONCE, Overtaken, left_sending, vendor
 from tests.stores import PROJECT, Died, Effect, Store, failing
 
@@ -20,24 +19,6 @@ if TYPE_CHECKING:
     from engine.execution.execution import Execution
 
 BOTH = {"vendor": vendor(), "other": Destination("other", "http://other.test", dedup_window_ms=HOUR)}
-
-
-def raw(text: str) -> Call:
-    """A statement no module has."""
-    return Call(Statement("raw", text, (), reads=False, durable=True), {})
-
-
-def of_schema_4(store: Store) -> None:
-    """Make the store what the release before this one left: no entry keeps a destination."""
-    files = store.profile_name == "file"
-    store.here.profile.database.run(
-        *(() if files else (raw("ALTER TABLE journal DROP COLUMN destination"),)),
-        raw("UPDATE meta SET value = '4' WHERE name = 'schema'"),
-    )
-    for path in (store.root / "executions").rglob("*.entry") if files else ():
-        line, _, rest = path.read_bytes().partition(b"\n")
-        head = {name: value for name, value in json.loads(line).items() if name != "destination"}
-        path.write_bytes(json.dumps(head).encode() + b"\n" + rest)
 
 
 def reopened(store: Store) -> Execution:
