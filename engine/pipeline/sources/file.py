@@ -1,11 +1,11 @@
 """Tables read from files: csv, jsonl and parquet, plain, `.gz` or `.zst`; one batch of rows is one pull.
 
-Files are read in the order of their names, one that several links lead to once. The walk's position is
-`{"file": name, "row": n}`: the file to go on with, named from the manifest's folder, and how many of its rows were
-read. Under `read` it names what was read to get there, of that file and those before it: `{"file", "bytes", "sha256"}`
-each, of the bytes it began with (decompressed; of a Parquet file all). A walk goes on where they still do, whatever was
-added or mended behind them. With `skip_unchanged` a position carries the digest of all files, too, and the walk ends at
-that alone (engine.pipeline.sources.unchanged).
+Files are read in the order of their names, one that several links lead to once: by the plainest name, or the one that
+the walk has begun it by. The walk's position is `{"file": name, "row": n}`: the file to go on with, named from the
+manifest's folder, and how many of its rows were read. Under `read` it names what was read to get there, of that file
+and those before it: `{"file", "bytes", "sha256"}` each, of the bytes it began with (decompressed; of a Parquet file
+all). A walk goes on where they still do, whatever was added or mended behind them. With `skip_unchanged` a position
+carries the digest of all files, too, and the walk ends at that alone (engine.pipeline.sources.unchanged).
 """
 
 from __future__ import annotations
@@ -104,11 +104,12 @@ class Files:
             return names, 0, []
         if not _within(position):
             raise Config(f"{self._place()}: {position} is no position in files", remedy=self._reset())
-        if position.get("file") not in names:
-            raise Config(f"{self._place()}: the walk stands in {position.get('file')}, which {self._declared.path} no "
-                         "longer matches", remedy=f"put the file back, or: {self._reset()}")  # fmt: skip
         # An earlier build's position names no content.
         read = position.get("read", [])
+        names = _as_known(self._declared.base, names, [*(content["file"] for content in read), position["file"]])
+        if position["file"] not in names:
+            raise Config(f"{self._place()}: the walk stands in {position['file']}, which {self._declared.path} no "
+                         "longer matches", remedy=f"put the file back, or: {self._reset()}")  # fmt: skip
         self._require([content for content in read if content["file"] in names])
         earlier = [content for content in read if content["file"] != position["file"]]
         return names[names.index(position["file"]) :], position["row"], earlier
@@ -161,7 +162,7 @@ class Files:
 
 def _within(position: Any) -> bool:
     """Whether `position` is a place in the files."""
-    return isinstance(position, dict) and isinstance(position.get("row"), int)
+    return isinstance(position, dict) and isinstance(position.get("row"), int) and isinstance(position.get("file"), str)
 
 
 def _once(base: Path, names: list[str]) -> list[str]:
@@ -171,6 +172,18 @@ def _once(base: Path, names: list[str]) -> list[str]:
     for name in sorted(names, key=lambda name: ((base / name).resolve() != home / name, len(name), name)):
         plainest.setdefault((base / name).resolve(), name)
     return sorted(plainest.values())
+
+
+def _as_known(base: Path, names: list[str], known: list[str]) -> list[str]:
+    """`names` in order, a file that a walk has `known` by a link's name by that: what is read goes by its place there.
+
+    Of several names for one file the last known stands.
+    """
+    if set(known) <= set(names):
+        return names
+    called = {(base / name).resolve(): name for name in names}
+    called |= {path: name for name in known if (path := (base / name).resolve()) in called}
+    return sorted(called.values())
 
 
 def _utf8(name: str) -> bool:

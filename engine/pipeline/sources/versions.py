@@ -19,4 +19,4 @@ MODULES: Final = {
 
 HTTP: Final = Connector(id="http", version="1", hash="9a668cca0d91d09b47a7f9ba01f11e6a73d89071e07526c00e72672e556b99d9")
 SQL: Final = Connector(id="sql", version="1", hash="a45cde62c8c6cba27c52ab902ca1d90b9c0a121b4ffb4f3e92a107bf511ef287")
-FILE: Final = Connector(id="file", version="1", hash="b40b30e73d2ca9d28016a1d60b012a39a838af5e52dcb728d77e557c26054160")
+FILE: Final = Connector(id="file", version="1", hash="407446bb7afdf46cfd8e768c82b0f5030e74d2f6f54ec67733d1f5b98348f51c")
