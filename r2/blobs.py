@@ -31,6 +31,9 @@ DELETE_WITHIN_S: Final = 30
 DOOM_KEPT_MS: Final = 300_000
 """How long a doom whose deletion was not answered keeps writers out."""
 
+PORTION: Final = 25
+"""How many contents are doomed at once: a bucket that takes a second for each still has them deleted in time."""
+
 PATIENCE_S: Final = DOOM_KEPT_MS / 1000 + 60
 
 
@@ -61,16 +64,28 @@ class BucketBlobs:
         return held.content
 
     def sweep(self, *, older_than: int) -> list[str]:
-        """Doom what nothing references, delete it within the deadline, forget the dooms whose deletions were answered.
+        """Doom a portion, delete it within the deadline, forget the dooms whose deletions were answered, and so on.
 
-        What was not deleted in time stays doomed for a later sweep.
+        What was not deleted in time stays doomed for a later sweep; when the first deadline is over no more is doomed.
         """
-        ends = self._elapsed() + DELETE_WITHIN_S
-        [doomed] = self._db.run(call("doom_for_deletion", older_than=older_than, kept=DOOM_KEPT_MS))
-        gone = [(digest, at) for digest, at in doomed if self._deleted(digest, before=ends)]
+        now = self._elapsed()
+        last = now + DELETE_WITHIN_S
+        gone: list[str] = []
+        while now < last:
+            portion = self._swept(older_than, before=now + DELETE_WITHIN_S)
+            gone += portion
+            if len(portion) < PORTION:
+                break
+            now = self._elapsed()
+        return sorted(gone)
+
+    def _swept(self, older_than: int, *, before: float) -> list[str]:
+        doom = call("doom_for_deletion", older_than=older_than, kept=DOOM_KEPT_MS, portion=PORTION)
+        [doomed] = self._db.run(doom)
+        gone = [(digest, at) for digest, at in doomed if self._deleted(digest, before=before)]
         if gone:
             self._db.run(*(call("forget_doomed", digest=digest, doomed_at=at) for digest, at in gone))
-        return sorted(digest for digest, _ in gone)
+        return [digest for digest, _ in gone]
 
     def _held(self, reference: BlobRef) -> bool:
         """Whether the blob's row stands, undoomed.

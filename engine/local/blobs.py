@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Final
 
 from engine.clock import pauses
 from engine.errors import BlobMissing, StorageFailure
@@ -12,6 +13,9 @@ from engine.sql import call
 
 if TYPE_CHECKING:
     from engine.ports import Database
+
+PORTION: Final = 100
+"""How many contents go in one transaction: nobody else can use the file meanwhile."""
 
 
 class SqliteBlobs:
@@ -42,9 +46,19 @@ class SqliteBlobs:
         return bytes(rows[0][0])
 
     def sweep(self, *, older_than: int) -> list[str]:
-        """Doom, delete every doomed content, forget the doomed: the mark is in the same file as the contents."""
-        _, doomed = self._db.run(call("doom_blobs", older_than=older_than), call("doomed_blobs"))
-        if doomed:
-            self._db.run(call("delete_doomed_contents"))
-            self._db.run(*(call("forget_doomed", digest=digest, doomed_at=at) for digest, at in doomed))
-        return [digest for digest, _ in doomed]
+        """Doom a portion, delete and forget what is doomed, let others have the file, and so on until nothing is left.
+
+        The mark is in the same file as the contents.
+        """
+        gone: list[str] = []
+        between = pauses(first_s=0.02, longest_s=0.02, patience_s=math.inf)
+        while True:
+            doom = call("doom_blobs", older_than=older_than, portion=PORTION)
+            _, doomed = self._db.run(doom, call("doomed_blobs", portion=PORTION))
+            if doomed:
+                self._db.run(*(call("delete_doomed_content", digest=digest) for digest, _ in doomed))
+                self._db.run(*(call("forget_doomed", digest=digest, doomed_at=at) for digest, at in doomed))
+            gone += [digest for digest, _ in doomed]
+            if len(doomed) < PORTION:
+                return gone
+            between.pause()

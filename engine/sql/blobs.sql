@@ -29,10 +29,14 @@ ON CONFLICT (digest) DO NOTHING;
 SELECT content FROM blob_contents WHERE digest = :digest;
 
 -- name: doom_blobs
+-- A portion at once: who puts a doomed content again waits for its deletion.
 UPDATE blobs SET doomed_at = :now
- WHERE doomed_at IS NULL AND stored_at < :older_than
-   AND digest NOT IN (SELECT digest FROM journal WHERE digest IS NOT NULL)
-   AND digest NOT IN (SELECT digest FROM awakeables WHERE digest IS NOT NULL AND state = 'pending');
+ WHERE digest IN (
+   SELECT digest FROM blobs
+    WHERE doomed_at IS NULL AND stored_at < :older_than
+      AND digest NOT IN (SELECT digest FROM journal WHERE digest IS NOT NULL)
+      AND digest NOT IN (SELECT digest FROM awakeables WHERE digest IS NOT NULL AND state = 'pending')
+    ORDER BY digest LIMIT :portion);
 
 -- name: unreferenced_blobs
 SELECT digest FROM blobs
@@ -43,10 +47,11 @@ SELECT digest FROM blobs
  ORDER BY digest;
 
 -- name: doomed_blobs
-SELECT digest, doomed_at FROM blobs WHERE doomed_at IS NOT NULL ORDER BY digest;
+SELECT digest, doomed_at FROM blobs WHERE doomed_at IS NOT NULL ORDER BY digest LIMIT :portion;
 
--- name: delete_doomed_contents
-DELETE FROM blob_contents WHERE digest IN (SELECT digest FROM blobs WHERE doomed_at IS NOT NULL);
+-- name: delete_doomed_content
+DELETE FROM blob_contents
+ WHERE digest = :digest AND EXISTS (SELECT 1 FROM blobs WHERE digest = :digest AND doomed_at IS NOT NULL);
 
 -- name: forget_doomed
 -- Only the doom whose content was deleted: a sweeper that stalled must not forget a later one, whose content still lies
@@ -63,9 +68,12 @@ RETURNING digest;
 
 -- name: doom_for_deletion, durable
 -- Answers exactly what this call dooms, for its caller alone to delete: a fresh doom, or one whose sweeper never came
--- back for as long as a doom is kept.
+-- back for as long as a doom is kept. No more than its caller can delete in time.
 UPDATE blobs SET doomed_at = :now
- WHERE (doomed_at < :now - :kept OR (doomed_at IS NULL AND stored_at < :older_than))
-   AND digest NOT IN (SELECT digest FROM journal WHERE digest IS NOT NULL)
-   AND digest NOT IN (SELECT digest FROM awakeables WHERE digest IS NOT NULL AND state = 'pending')
+ WHERE digest IN (
+   SELECT digest FROM blobs
+    WHERE (doomed_at < :now - :kept OR (doomed_at IS NULL AND stored_at < :older_than))
+      AND digest NOT IN (SELECT digest FROM journal WHERE digest IS NOT NULL)
+      AND digest NOT IN (SELECT digest FROM awakeables WHERE digest IS NOT NULL AND state = 'pending')
+    ORDER BY digest LIMIT :portion)
 RETURNING digest, doomed_at;

@@ -83,8 +83,8 @@ def test_a_resolved_wait_keeps_its_payload_through_every_sweep(record_property):
         ),
         pytest.param(
             ("w1", "s1", "s2"),
-            "delete_doomed_contents",
-            without("WHERE doomed_at IS NOT NULL"),
+            "delete_doomed_content",
+            without("AND doomed_at IS NOT NULL"),
             "missing",
             id="a delete does not ask whether the doom still stands",
         ),

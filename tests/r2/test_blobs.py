@@ -13,7 +13,7 @@ from engine.shapes import BlobRef
 from engine.sql import call
 from r2 import blobs as module
 from r2 import names
-from r2.blobs import DELETE_WITHIN_S, DOOM_KEPT_MS, BucketBlobs
+from r2.blobs import DELETE_WITHIN_S, DOOM_KEPT_MS, PORTION, BucketBlobs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +41,7 @@ def reference_of(content: bytes) -> BlobRef:
 
 
 def rows(database: SqliteDatabase) -> list[tuple[Any, ...]]:
-    return database.run(call("doomed_blobs"))[0]
+    return database.run(call("doomed_blobs", portion=1000))[0]
 
 
 class Faulty:
@@ -207,3 +207,28 @@ def test_what_an_interrupted_sweep_left_goes_with_a_later_one(
 @pytest.mark.clause("run.journal.blob-sweep")
 def test_a_doom_is_kept_many_times_as_long_as_a_deletion_under_it_can_take() -> None:
     assert DOOM_KEPT_MS / 1000 >= 4 * (DELETE_WITHIN_S + ATTEMPT_S)
+
+
+@pytest.mark.clause("run.journal.blob-sweep", "run.journal.d1-blob")
+def test_a_sweep_dooms_no_more_than_it_can_delete_in_time(
+    s3_keys: Keys, database: SqliteDatabase, clock: SettableClock
+) -> None:
+    """A bucket that takes a second for each: whenever one is deleted no more than a portion is doomed, none at last."""
+    doomed: list[int] = []
+    seconds = 0.0
+
+    def slowly(key: str) -> bool:
+        nonlocal seconds
+        doomed.append(len(rows(database)))
+        seconds += 1
+        return s3_keys.delete(key)
+
+    blobs = BucketBlobs(Faulty(s3_keys, delete=slowly), database, elapsed=lambda: seconds)
+    kept = sorted(blobs.put(b"%d" % number).sha256 for number in range(2 * PORTION + 10))
+    clock.advance(1)
+
+    swept = [blobs.sweep(older_than=clock.now()), blobs.sweep(older_than=clock.now())]
+
+    assert max(doomed) == PORTION
+    assert rows(database) == []
+    assert swept == [kept[: 2 * PORTION], kept[2 * PORTION :]]  # the first began no portion behind its deadline

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from engine.clock import pauses
 from engine.errors import ExecutionSuperseded, Refused
 from engine.local.disk import refusing
 from engine.local.tree.entries import awakeable_of, entry_content, entry_of, pull_number, referenced
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from engine.local.tree.entries import Before
     from engine.local.tree.tree import Tree
     from engine.ports import Call, Database
+
+PORTION: Final = 1000
+"""How many blobs go while nobody can place one. Each portion reads anew what is referenced, so it is no small one."""
 
 
 class TreeJournal:
@@ -158,13 +163,26 @@ class TreeJournal:
         return [digest for digest in unused if digest not in kept]
 
     def sweep(self, *, older_than: int) -> list[str]:
-        """Delete what nothing references while nobody can reference anything (run.journal.blob-sweep)."""
+        """Delete what nothing references while nobody can reference anything (run.journal.blob-sweep).
+
+        Between two portions whoever waits to place a blob has its turn.
+        """
+        gone: list[str] = []
+        between = pauses(first_s=0.05, longest_s=0.05, patience_s=math.inf)
+        while portion := self._swept(older_than):
+            gone += portion
+            if len(portion) < PORTION:
+                break
+            between.pause()
+        return gone
+
+    def _swept(self, older_than: int) -> list[str]:
         with self._tree.sweeping():
             unused = list(self._blobs.unused_since(older_than))
             kept = self._referenced() if unused else set()
-            digests = [digest for digest in unused if digest not in kept]
-            self._blobs.delete(digests)
-        return digests
+            portion = [digest for digest in unused if digest not in kept][:PORTION]
+            self._blobs.delete(portion)
+        return portion
 
     @contextmanager
     def placed(self, value: bytes) -> Iterator[tuple[bytes | None, BlobRef | None]]:

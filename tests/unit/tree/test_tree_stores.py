@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from engine.errors import BlobMissing, StorageBusy, StorageUnusable
+from engine.local.tree import journal as journals
 from engine.local.tree import tree as trees
 from engine.local.tree.blobs import TreeBlobs
 from engine.local.tree.tree import Tree
@@ -269,6 +270,35 @@ def test_sweeping_waits_for_whoever_is_placing_a_blob(store: Store, monkeypatch:
 
     with Tree(store.root).placing(), pytest.raises(StorageBusy):
         store.here.profile.journal.sweep(older_than=1 << 50)
+
+
+@pytest.mark.clause("run.journal.blob-sweep")
+def test_a_long_sweep_lets_whoever_places_a_blob_in_between_two_portions(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three blobs in portions of one: a writer comes in behind each, and what it has placed stays."""
+    journal: Any = store.here.profile.journal
+    held, placed = store.held(), list[str]()
+    for number in range(3):
+        with journal.placed(b"%d" % number + LARGE):
+            pass
+
+    class Between:
+        def pause(self) -> None:
+            name = f"step {len(placed)}"
+            claimed(store, held, name)
+            record(store, held, name.encode() + LARGE, name)
+            placed.append(name)
+
+    monkeypatch.setattr(trees, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(journals, "PORTION", 1)
+    monkeypatch.setattr(journals, "pauses", lambda **_: Between())
+
+    assert len(journal.sweep(older_than=store.clock.now() + 1)) == 3
+
+    entries = store.entries(held.attempt.execution_id)
+    assert [entry.key.step for entry in entries] == placed == ["step 0", "step 1", "step 2"]
+    assert all(journal.value(entry).startswith(entry.key.step.encode()) for entry in entries)
 
 
 @pytest.mark.clause("run.journal.blob-sweep")
