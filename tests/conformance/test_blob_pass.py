@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from engine.blob_pass import SWEEP_AGAIN_MS
 from engine.errors import BlobMissing, StorageFailure
 from engine.journal import SWEEP_EVERY_MS
+from engine.local import blobs as local
+from engine.local.tree import journal as tree
+from r2 import blobs as bucket
 from tests.stores import MIB, Effect, Store
 
 if TYPE_CHECKING:
@@ -96,11 +102,80 @@ def test_a_pass_that_fails_stops_no_work_and_is_made_by_the_next_engine(
         execution = store.open("meanwhile", engine=store.engine())
         assert execution.step("one", Effect("works")) == "works"
     assert "not swept yet" in caplog.text
+    assert all(record.exc_info is None for record in caplog.records)
     assert stands(store, entry)
 
     store.engine()
 
     assert not stands(store, entry)
+
+
+@pytest.mark.clause("run.journal.blob-sweep")
+def test_an_engine_whose_pass_fails_makes_it_again_some_minutes_later_and_not_at_every_open(
+    store: Store, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[int] = []
+
+    def away(*_: Any, **__: Any) -> None:
+        tries.append(clock.now())
+        raise StorageFailure("the bucket is away")
+
+    monkeypatch.setattr(type(store.here.profile.journal), "sweep", away)
+    clock.advance(DAY)
+    started = clock.now()
+    for number in range(3):
+        store.open(f"early {number}").close()
+    clock.advance(SWEEP_AGAIN_MS)
+    for number in range(3):
+        store.open(f"late {number}").close()
+
+    assert tries == [started, started + SWEEP_AGAIN_MS]
+
+
+@pytest.mark.clause("run.journal.blob-sweep")
+def test_of_threads_that_open_at_once_one_makes_the_pass_and_none_waits_for_it(
+    store: Store, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep, going_on, over = type(store.here.profile.journal).sweep, threading.Event(), threading.Event()
+    tries: list[str] = []
+
+    def slow(journal: Any, *, older_than: int) -> list[str]:
+        tries.append(threading.current_thread().name)
+        going_on.set()
+        assert over.wait(30)
+        return sweep(journal, older_than=older_than)
+
+    monkeypatch.setattr(type(store.here.profile.journal), "sweep", slow)
+    clock.advance(DAY)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(store.open, "first")
+        try:
+            assert going_on.wait(30)
+            for number in range(3):
+                store.open(f"scope {number}").close()
+        finally:
+            over.set()
+        first.result(30).close()
+
+    assert len(tries) == 1
+
+
+@pytest.mark.clause("run.journal.blob-sweep")
+def test_an_old_store_is_swept_in_portions(store: Store, clock: SettableClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five blobs in portions of two; the one that is referenced stays."""
+    for module in (local, tree, bucket):
+        monkeypatch.setattr(module, "PORTION", 2)
+    pending = store.open("pending")
+    pending.step("effect", Effect(b"p" + b"x" * MIB))
+    (kept,) = store.entries(pending.execution_id)
+    gone = [forgotten(store, f"scope {number}") for number in range(5)]
+    clock.advance(1)
+
+    swept = store.here.profile.journal.sweep(older_than=clock.now())
+
+    assert sorted(swept) == sorted(entry.blob.sha256 for entry in gone if entry.blob)
+    assert [stands(store, entry) for entry in (kept, *gone)] == [True] + [False] * 5
+    assert store.here.profile.journal.unreferenced(older_than=clock.now()) == []
 
 
 @pytest.mark.clause("run.journal.blob-sweep")
