@@ -40,6 +40,9 @@ _OF_THE_SETTINGS: Final = frozenset({"NoSuchBucket", "InvalidAccessKeyId", "Sign
 _ABSENT: Final = 404
 _NOT_AS_KNOWN: Final = 412
 
+_REQUEST_IDS: Final = ("x-amz-", "x-goog-", "x-guploader-")
+"""How the headers begin in which a bucket names the request it answers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -231,10 +234,15 @@ def _told_of(answer: Any, fact: str) -> Any:
 
 
 def _is_page(answer: Any) -> bool:
-    """Whether an error is a page: it has no code of a bucket's, or no document and is called by the name of one."""
-    code = str(answer["Error"].get("Code", ""))
-    kind = answer["ResponseMetadata"].get("HTTPHeaders", {}).get("content-type", "")
-    return not code or (code.isdecimal() and kind.startswith("text/html"))
+    """Whether an error is a page: it has no code of a bucket's, or no document and is called by the name of one.
+
+    To a HEAD no bucket answers a document, and some call it a page all the same; a bucket's names its request.
+    """
+    code, headers = str(answer["Error"].get("Code", "")), answer["ResponseMetadata"].get("HTTPHeaders", {})
+    if not code:
+        return True
+    named = any(name.startswith(_REQUEST_IDS) for name in headers)
+    return code.isdecimal() and not named and headers.get("content-type", "").startswith("text/html")
 
 
 def _unavailable(place: str, reason: str, *, applied: Literal["no", "unknown"]) -> StorageBindingUnavailable:

@@ -52,3 +52,9 @@ def test_a_page_that_is_deleted_stays_to_be_deleted(peer, keys):
 
     with pytest.raises(StorageBindingUnavailable, match="none of a bucket's answers"):
         keys.delete("corpus/a")
+
+
+def test_a_bucket_that_calls_its_answer_to_a_head_a_page_is_believed_by_its_request_id(peer, keys):
+    peer.answers(404, b"", {"content-type": "text/html; charset=UTF-8", "x-amz-request-id": "4442587FB7D0A2F9"})
+
+    assert keys.head("corpus/a") is None
