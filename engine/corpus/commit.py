@@ -166,12 +166,19 @@ class _Work:
             if self.objects.create(layout.marker(self.terms.table, marker.seq), marker.to_bytes()):
                 return True
         except StorageFailure as failure:
-            if find(self.objects, self.terms.table, marker.seq) is None:
+            if self._stands(marker, failure) is None:
                 if isinstance(failure, StorageUnusable):  # a definite no; any other answer may still turn into a yes
                     self._remove_parts()
                 raise
         standing = find(self.objects, self.terms.table, marker.seq)
         return standing is not None and self.terms.by.wrote(standing)
+
+    def _stands(self, marker: Marker, failure: StorageFailure) -> Marker | None:
+        """What stands under the number of `marker`. Raise `failure` where nobody tells: it may stand, and may not."""
+        try:
+            return find(self.objects, self.terms.table, marker.seq)
+        except StorageFailure:
+            raise failure from None
 
     def _cache_schema(self, marker: Marker) -> None:
         name, content = layout.schema(self.terms.table), canonical_json(marker.schema.to_json()).encode()

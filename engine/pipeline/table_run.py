@@ -9,7 +9,7 @@ would only fail again or nothing was recorded
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -25,6 +25,7 @@ from engine.errors import (
     RunCheckpointIdTooLong,
     RunStagedBytesExceeded,
     SchemaIncompatible,
+    StorageFailure,
     Waiting,
 )
 from engine.execution.failures import failure_of
@@ -274,9 +275,10 @@ class TableRun:
         return any(entry.recorded for entry in entries)
 
     def _superseded(self, held: Held) -> ExecutionSuperseded | None:
-        """What an attempt that lost its owner fails with, whatever it stumbled over because of that."""
+        """What an attempt that lost its owner fails with, whatever it stumbled over; None too where no store tells."""
         try:
-            self._engine.owners.check(held.attempt)
+            with suppress(StorageFailure):
+                self._engine.owners.check(held.attempt)
         except ExecutionSuperseded as superseded:
             return superseded
         return None

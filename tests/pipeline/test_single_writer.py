@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from engine.corpus.marker import find, history
+from engine.errors import StorageBindingUnavailable
 from engine.host import Engine, Settings
 from engine.pipeline.reconcile import caching, reconciled
 from engine.pipeline.source import Secrets
@@ -136,3 +137,20 @@ def test_a_marker_that_another_machine_made_is_cached_by_whoever_next_looks(shop
 
     assert newest == shop.marker()
     assert database.run(call("read_cursor", table_name="orders"))[0][0][1] == 1
+
+
+@pytest.mark.clause("run.retry.step-failed")
+def test_a_run_tells_what_it_stumbled_over_though_nobody_tells_if_it_holds_its_table(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object) -> None:
+        raise StorageBindingUnavailable(place="here", reason="no answer to the look", applied="no")
+
+    shop.feed.serves(orders(1), orders(2))
+    shop.feed.failures = {1: ValueError("second page")}
+    monkeypatch.setattr(shop.store.here.owners, "check", away)
+
+    run = shop.run()
+
+    assert run.error is not None
+    assert (run.status, "second page" in run.error["message"]) == (RunStatus.FAILED, True)
