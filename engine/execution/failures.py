@@ -20,7 +20,7 @@ def failure_of(raised: BaseException) -> ContextfulError:
     if "HTTPStatusError" in names:
         return _of_status(cast("httpx.HTTPStatusError", raised).response)
     if "TransportError" in names:
-        request = cast("httpx.TransportError", raised)._request  # noqa: SLF001 - its property raises where there is none
+        request = getattr(raised, "_request", None)  # its property raises where there is none
         return Transient(": ".join((*([_place(request)] if request else ()), type(raised).__name__, str(raised))))
     return Permanent(f"{type(raised).__name__}: {raised}")
 
