@@ -92,10 +92,12 @@ def lanes(edge: Edge, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list
 @pytest.fixture(scope="module")
 def kinds(lanes: list[Lane]) -> list[str]:
     """The kinds of the requests of an undisturbed run, in order."""
-    work, proxy = Work(f"w{next(_numbers)}", lanes[0].root), lanes[0].proxy
-    proxy.arm(None)
-    assert lanes[0].done(work, LIMITS, ahead_ms=next(_numbers) * LEASE_MS) == []
-    assert work.read == [0, 1, 2]
+    proxy = lanes[0].proxy
+    for _ in range(2):  # the first engine sweeps as well, which the others of a day do not
+        work = Work(f"w{next(_numbers)}", lanes[0].root)
+        proxy.arm(None)
+        assert lanes[0].done(work, LIMITS, ahead_ms=next(_numbers) * LEASE_MS) == []
+        assert work.read == [0, 1, 2]
     return [each.kind for each in proxy.came()]
 
 
