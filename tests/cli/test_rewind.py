@@ -37,6 +37,12 @@ def dead(store: Store, clock: SettableClock) -> Execution:
     return execution
 
 
+def looks_no_more(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever rewinds has looked at the owners already: what comes from now on is met in the batch alone."""
+    seen = store.here.owners.all()
+    monkeypatch.setattr(store.here.owners, "all", lambda: seen)
+
+
 def another_plan_asked(store: Store) -> None:
     with pytest.raises(ExecutionPinMismatch):
         store.open(plan="plan-b")
@@ -134,9 +140,8 @@ def test_two_rewinds_at_one_instant_leave_one_row(
     store: Store, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     execution = dead(store, clock)
-    stale = store.here.owners.all()
+    looks_no_more(store, monkeypatch)
     rewind(store.here, execution.execution_id, reason="first", force=True)
-    monkeypatch.setattr(store.here.owners, "all", lambda: stale)
 
     rewind(store.here, execution.execution_id, reason="second", force=True)
 
@@ -176,9 +181,8 @@ def test_an_attempt_that_takes_the_owner_meanwhile_keeps_it(
     store: Store, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     execution = dead(store, clock)
-    stale = store.here.owners.all()
+    looks_no_more(store, monkeypatch)
     resumed = store.elsewhere()
-    monkeypatch.setattr(store.here.owners, "all", lambda: stale)
 
     with pytest.raises(ExecutionRewindUnsafe, match="has just taken"):
         rewind(store.here, execution.execution_id, reason="now", force=True)
@@ -192,9 +196,8 @@ def test_an_attempt_that_takes_the_owner_meanwhile_and_waits_keeps_it_too(
     store: Store, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     execution = dead(store, clock)
-    stale = store.here.owners.all()
+    looks_no_more(store, monkeypatch)
     waiting = parked(store)
-    monkeypatch.setattr(store.here.owners, "all", lambda: stale)
 
     with pytest.raises(ExecutionRewindUnsafe, match="has just taken"):
         rewind(store.here, execution.execution_id, reason="now", force=True)
