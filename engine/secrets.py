@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, quote_plus
 
 from engine.credentials import BEARER, MARKS, SHAPES, TRACES
+from engine.shapes import is_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -44,7 +45,7 @@ class SecretGuard:
         self._search = _Search(self._placeholders, shapes=SHAPES, marks=MARKS)
         self._restorable = _Search(self._placeholders, shapes={}, marks=())
         # A spelling that is no UTF-8 occurs in bytes alone, neither in a column of text nor in JSON.
-        self._tails = tuple(_rare_tail(spelling) for spelling in self._placeholders if _is_utf8(spelling))
+        self._tails = tuple(_rare_tail(spelling) for spelling in self._placeholders if is_utf8(spelling))
         self._traces = (*TRACES, BEARER, *map(re.escape, self._tails))
 
     def clears(self, text: bytes) -> bool:
@@ -210,10 +211,6 @@ def _rare_tail(secret: str) -> str:
     """The end of `secret`, at least six characters of it, that begins with its rarest one."""
     starts = range(len(secret) - SHORTEST_SECRET + 1)
     return secret[max(starts, key=lambda at: _rarity(secret[at])) :]
-
-
-def _is_utf8(text: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _rarest(mark: str) -> str:

@@ -224,6 +224,11 @@ def canonical_json(value: Any) -> str:
     return _CANONICAL.encode(value)
 
 
+def is_utf8(text: str) -> bool:
+    """Whether `text` can be written as UTF-8: a lone surrogate, which JSON and the environment can hold, cannot."""
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def domain_hash(domain: str, *parts: str) -> str:
     """SHA-256 (hex) of length-prefixed `parts` under a domain tag, so no two lists of parts collide by joining."""
     digest = hashlib.sha256()

@@ -29,7 +29,7 @@ from engine.execution.duration import milliseconds
 from engine.execution.failures import failure_of
 from engine.execution.unrecorded import Unrecorded
 from engine.schedule import Schedule
-from engine.shapes import Awakeable, EntryKey, RunStatus
+from engine.shapes import Awakeable, EntryKey, RunStatus, is_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -109,7 +109,7 @@ class Execution:
         or input that is neither JSON nor bytes, `DestinationUnknown` and `StepLabelUnusable` before anything is done.
         """
         self._require_open()
-        if any("\ud800" <= character <= "\udfff" for character in (() if label.isascii() else label)):
+        if not is_utf8(label):
             raise StepLabelUnusable(found=ascii(label[:60]))
         key = EntryKey(self.execution_id, label, values.input_hash(input, step=label))
         declared = self._declared(destination, step=label) if destination else None
